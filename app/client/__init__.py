@@ -1,0 +1,1 @@
+"""The same language from the other side: connection, verbs, pins, client tokens."""

@@ -1,0 +1,1 @@
+"""One door to cmark, the one section rule, markup stripping, snippets. Pure."""

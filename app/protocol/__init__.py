@@ -1,0 +1,1 @@
+"""The language: bytes and values. No files, no sockets, no clock, no trio."""

@@ -1,0 +1,1 @@
+"""Words, catalog entries and filters, the section index, one ranker per mode. Pure: no files, no trio."""
