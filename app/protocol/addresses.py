@@ -21,7 +21,7 @@ _PATH_SAFE = "/-_.~!$&'()*+,;=:@"
 _FRAGMENT_SAFE = _PATH_SAFE + "?"
 
 
-class BadAddress(ValueError):  # noqa: N818  it names what was given
+class BadAddress(ValueError):
     """The text is no usable address; the message is one line for the person who typed it."""
 
 

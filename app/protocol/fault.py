@@ -7,7 +7,7 @@ wire. What goes wrong inside the appliance has its own error families, mapped to
 from app.protocol.answer import Response, error_response
 
 
-class Fault(Exception):  # noqa: N818  it names what the request has, not what the program did
+class Fault(Exception):
     """A request that cannot be served.
 
     `status` and `message` are sent; `detail` says more and is for logs only (wire §2.3: never sent).

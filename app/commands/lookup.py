@@ -1,0 +1,95 @@
+"""`lookup`: the documents, or sections, that match a query, best first."""
+
+import argparse
+from typing import TYPE_CHECKING
+
+from app.commands import remote
+from app.commands.outcomes import Exit
+from app.commands.parser import Command
+from app.commands.terminal import answer, entry, note
+
+if TYPE_CHECKING:
+    from app.protocol.tables import LookupRow
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    remote.arguments(parser, "mark://host[:port]/ or the directory to search")
+    parser.add_argument("--query", metavar="WORDS", required=True, help="what to look for; * for everything")
+    parser.add_argument(
+        "--match", choices=("catalog", "body"), help="titles and tags (the default), or the text of sections"
+    )
+    parser.add_argument(
+        "--filter", metavar="K=V[,K=V]", help="only documents with this metadata, such as type=Guide"
+    )
+    parser.add_argument("--limit", metavar="N", type=int, help="at most N rows (10; up to 1000)")
+
+
+def run(options: argparse.Namespace) -> int:
+    from app.protocol.limits import LOOKUP_LIMIT_DEFAULT
+    from app.protocol.tables import parse_lookup_body
+
+    whom = remote.target(options)
+    response = remote.converse(
+        whom,
+        lambda client: client.lookup(
+            whom.address.path, options.query, filters=options.filter, limit=options.limit, match=options.match
+        ),
+    )
+    code = remote.report(response, options.verbose)
+    rows = parse_lookup_body(response.body) if code is Exit.DONE else []
+    if options.json:
+        from app.commands import shapes
+
+        document = shapes.Lookup(
+            url=str(whom.address),
+            status=response.status,
+            message=None if code is Exit.DONE else remote.message_of(response),
+            scope=whom.address.path,
+            query=options.query,
+            match=response.metadata.get("match"),
+            matches=remote.number(response.metadata.get("matches")),
+            rows=[
+                shapes.Row(
+                    row.path,
+                    row.anchor or None,
+                    row.importance,
+                    row.title,
+                    list(row.tags),
+                    row.snippet or None,
+                )
+                for row in rows
+            ],
+        )
+        answer(shapes.encode(document))
+        return code
+    for row in rows:
+        _show(row)
+    if code is Exit.DONE and options.match == "body" and response.metadata.get("match") != "body":
+        note("this server has searched titles and tags only, not the text")
+    # The server counts the rows it sends (lookup §9): whether there are more is known to nobody here.
+    if rows and len(rows) >= (options.limit or LOOKUP_LIMIT_DEFAULT):
+        note(f"the first {len(rows)}; there may be more (--limit)")
+    elif code is Exit.DONE and not rows:
+        note("no matches")
+    return code
+
+
+def _show(row: "LookupRow") -> None:
+    place = row.path + (f"#{row.anchor}" if row.anchor else "")
+    tags = f"  [{', '.join(row.tags)}]" if row.tags else ""
+    entry(place, f"  {row.importance:.2f}  {row.title}{tags}")
+    if row.snippet:
+        entry("", f"    {row.snippet}")
+
+
+COMMAND = Command(
+    name="lookup",
+    summary="find documents by title and tags, or sections by their text",
+    examples=(
+        "lookup mark://board.local/ --query 'pump seal'",
+        "lookup mark://board.local/docs/ --query '*' --filter type=Guide --limit 50 --json",
+    ),
+    arguments=arguments,
+    run=run,
+    shape="lookup",
+)

@@ -1,0 +1,361 @@
+"""Writing documents to disk: the sequence of store §5.1, in its order and with its syncs.
+
+A write is prepared, shown and settled. `Writer.publish`, `append` and `set_archived` prepare it: everything up to the
+synced version file and a temporary symlink (or sidecar), which no reader takes for anything. `show` is one rename.
+`settle` makes the rename durable and prunes. Until `show`, `abandon` takes everything back. One write at a time; the
+caller sees to that (nothing guards against other processes but O_EXCL on the version file, store §5.5).
+"""
+
+import contextlib
+import errno
+import os
+from collections.abc import Mapping
+from functools import partial
+
+import msgspec
+
+from app.protocol.publisher import merged
+from app.world.disk import NAME_MAX, Names, Root, exists, names_of, path_of, read_regular, write_all
+from app.world.documents import VERSIONS, Document, Documents, Flight, InFlight, Sight, document_of
+from app.world.errors import (
+    Archived,
+    BadDocument,
+    Conflict,
+    DiskFailure,
+    Escapes,
+    LostRace,
+    Missing,
+    PathCollision,
+    WorldError,
+)
+from app.world.prepared import TEMP, NewState, NewVersion, Site, Syncs, refusal
+from app.world.shelf import SIDECAR, SIDECAR_TEMP, TORN
+from app.world.versionfile import NUMBER_MAX, Content, encode, hash_of, read
+
+_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+SETTLING = 2.0
+"""Seconds for which a version that looks torn is taken for one that another process is still writing."""
+
+
+class Unchanged(msgspec.Struct, frozen=True, gc=False):
+    """Nothing had to be written: the current version and its time (wire §5.4 row 9, store §4.4)."""
+
+    version: int
+    modified: int
+
+
+class Writer:
+    """The writing half of the store over one root; used by one thread at a time."""
+
+    def __init__(self, root: Root, documents: Documents, flight: Flight) -> None:
+        self._root = root
+        self._documents = documents
+        self._flight = flight
+        self._syncs = Syncs(root)
+
+    def publish(
+        self, path: str, body: bytes, metadata: Mapping[str, str], expected: int | None, now: float
+    ) -> NewVersion | Unchanged:
+        """Prepare a version with this body and this whole metadata (wire §5.4 rows 6 to 12).
+
+        Raises `BadDocument`, then in this order `Conflict`, `PathCollision`, `Archived`, `TooLarge`, `Escapes`; or
+        `ReadOnly`, `LostRace`, `Damaged`, `DiskFailure`.
+        """
+        _check_text(body)
+        if _document_names(path) is None:
+            raise BadDocument("no document can have this path")
+        with self._survey(path) as site:
+            if expected is not None and expected != site.current:
+                raise Conflict(site.current)
+            self._syncs.settle()
+            if site.obstacle in {"directory", "ancestor"}:
+                raise PathCollision("directory" if site.obstacle == "directory" else "ancestor")
+            if site.sight.served is not None:
+                content = _live(site, site.sight.served)
+                # A pointer behind the newest version (store §5.4) is to be moved, whatever it shows.
+                if not site.sight.behind and content.body == body and content.metadata == metadata:
+                    return Unchanged(site.current, site.sight.modified)
+            return self._prepare(site, body, metadata, expected, now)
+
+    def append(
+        self, path: str, body: bytes, metadata: Mapping[str, str], expected: int, now: float
+    ) -> NewVersion:
+        """Prepare a version with the text added to the current body, and the metadata merged (wire §5.5).
+
+        Raises `Missing`, then in this order `Conflict`, `Archived`, `Fault` for the merged metadata, `TooLarge`; or
+        as `publish` does.
+        """
+        _check_text(body)
+        with self._survey(path) as site:
+            if site.sight.served is None:
+                raise Missing(path)
+            if expected != site.current:
+                raise Conflict(site.current)
+            self._syncs.settle()
+            content = _live(site, site.sight.served)
+            joint = b"\n" if content.body and not content.body.endswith(b"\n") else b""
+            whole = merged(path, content.metadata, metadata)
+            return self._prepare(site, content.body + joint + body, whole, expected, now)
+
+    def set_archived(self, path: str, archived: bool) -> NewState | Unchanged:
+        """Prepare a change of the archive state (store §4). Raises `Missing`, `Damaged`, `ReadOnly`, `DiskFailure`."""
+        with self._survey(path) as site:
+            sight = site.sight
+            if sight.served is None:
+                raise Missing(path)
+            content = read(sight.served)
+            in_force = sight.archived(content)
+            self._syncs.settle()
+            if in_force != archived:
+                document = document_of(
+                    site.path, site.current, sight.served, content, sight.modified, archived
+                )
+                return self._prepare_state(site, document)
+            if sight.shelf.sidecar:
+                self._syncs.confirm(sight.folder, site.folder_names)
+            return Unchanged(site.current, sight.modified)
+
+    def _prepare_state(self, site: Site, document: Document) -> NewState:
+        folder = site.sight.folder
+        step = NewState(site, self._syncs, SIDECAR_TEMP + os.urandom(8).hex().encode(), document)
+        try:
+            _remove(folder, *site.sight.shelf.leftovers)
+            fd = os.open(step.temp, _NEW_FILE, 0o600, dir_fd=folder)
+            try:
+                os.fchmod(fd, 0o644)
+                write_all(fd, b"true\n" if document.archived else b"false\n")
+                os.fsync(fd)
+            finally:
+                os.close(fd)
+        except OSError as error:
+            step.abandon()
+            raise refusal(error, site.path) from error
+        except BaseException:
+            step.abandon()
+            raise
+        return step
+
+    def _survey(self, path: str) -> Site:
+        """What a write to the path would meet, by the path that leads there without symlinks.
+
+        That is the path which indexes know the document by, since walks do not follow links to directories.
+        """
+        names = _document_names(path)
+        if names is None:
+            raise Missing(path)
+        _check_reserved(names)
+        site = Site(path, names)
+        try:
+            self._find_parent(site)
+            _check_reserved(site.names)
+            if site.parent >= 0:
+                site.sight = self._documents.look(site.parent, site.names, site.path)
+                site.obstacle = site.sight.obstacle
+        except Escapes:
+            site.obstacle = "outside"
+        except OSError as error:
+            site.close()
+            raise refusal(error, path) from error
+        except BaseException:
+            site.close()
+            raise
+        return site
+
+    def _find_parent(self, site: Site) -> None:
+        """Open the directory of the path, or find how much of the path is there."""
+        names = site.names
+        for present in range(len(names) - 1, -1, -1):
+            try:
+                fd = self._root.open_directory(names[:present])
+            except FileNotFoundError:
+                continue
+            except NotADirectoryError:
+                site.obstacle = "ancestor"
+                return
+            if present == len(names) - 1:
+                site.parent = fd
+            else:
+                try:
+                    if exists(names[present], fd):
+                        site.obstacle = "ancestor"  # a symlink that leads nowhere
+                        return
+                finally:
+                    os.close(fd)
+            site.follow(self._root.resolve(names[:present]), names[present:])
+            return
+
+    def _prepare(
+        self, site: Site, body: bytes, metadata: Mapping[str, str], expected: int | None, now: float
+    ) -> NewVersion:
+        """Steps 2 to 6 of store §5.1, up to the rename."""
+        path = site.path
+        number = site.sight.shelf.highest + 1
+        if number > NUMBER_MAX:
+            raise DiskFailure(f"{path}: version numbers are used up")
+        for torn in site.sight.shelf.torn:
+            if abs(now - torn.modified) < SETTLING:
+                raise _lost_race(path, torn.number, torn.number, expected)
+        data = encode(number, _previous_hash(site.sight) if number > 1 else "", metadata, body)
+        if site.obstacle:
+            raise Escapes(f"{path} leads out of the content root")
+        topmost = path_of(site.names[: site.present + 1]) if site.parent < 0 else ""
+        step = NewVersion(site, self._syncs, self._flight, number, _retention(metadata))
+        try:
+            if site.sight.folder < 0:
+                self._flight.write = InFlight(0, number, topmost)
+                self._make_directories(step, site)
+            self._flight.write = InFlight(os.fstat(site.sight.folder).st_ino, number, topmost)
+            modified = self._write_file(step, site, number, data, now)
+            self._write_pointer(step, site, number)
+        except FileExistsError as error:
+            step.abandon()
+            with self._survey(path) as site:
+                raise _lost_race(path, number, site.current, expected) from error
+        except OSError as error:
+            step.abandon()
+            raise refusal(error, path) from error
+        except BaseException:
+            step.abandon()
+            raise
+        step.document = document_of(
+            path, number, data, Content(dict(metadata), body), modified, archived=False
+        )
+        return step
+
+    def _make_directories(self, step: NewVersion, site: Site) -> None:
+        """Make what is missing up to the version directory, and open it."""
+        names = site.names
+        if site.parent < 0:
+            missing = [names[:depth] for depth in range(site.present + 1, len(names))]
+            self._make(step, *missing, (*names[:-1], VERSIONS))
+            site.parent = self._root.open_directory(names[:-1])
+        else:
+            self._make(step, (*names[:-1], VERSIONS))
+        self._make(step, site.folder_names)
+        site.sight.folder = self._documents.open_folder(site.parent, names)
+        if site.sight.folder < 0:
+            raise NotADirectoryError(errno.ENOTDIR, "the version directory is not a directory")
+
+    def _make(self, step: NewVersion, *directories: Names) -> None:
+        """Make the directories that are missing, topmost first; then sync the parent of each that was made."""
+        made = []
+        for names in directories:
+            parent = self._root.open_directory(names[:-1])
+            try:
+                os.mkdir(names[-1], 0o755, dir_fd=parent)
+                step.on_abandon(partial(self._unmake, names))
+                made.append(names)
+            except FileExistsError:
+                pass
+            finally:
+                os.close(parent)
+        for names in made:
+            self._syncs.now(names[:-1])
+
+    def _unmake(self, names: Names) -> None:
+        """Remove a directory made for nothing; if it must stay, its entry is still to be synced."""
+        try:
+            parent = self._root.open_directory(names[:-1])
+            try:
+                os.rmdir(names[-1], dir_fd=parent)
+            finally:
+                os.close(parent)
+        except OSError:
+            self._syncs.owe(names[:-1])
+
+    def _write_file(self, step: NewVersion, site: Site, number: int, data: bytes, now: float) -> int:
+        """Put torn versions aside and write the version file; the time it bears, in whole seconds."""
+        folder, shelf = site.sight.folder, site.sight.shelf
+        for torn in shelf.torn:
+            os.rename(torn.name, torn.name + TORN, src_dir_fd=folder, dst_dir_fd=folder)
+        _remove(folder, *shelf.leftovers)
+        if shelf.sidecar and site.sight.served is None:
+            _remove(folder, SIDECAR)  # of a document that is no more
+        name = b"v%d" % number
+        fd = os.open(name, _NEW_FILE, 0o644, dir_fd=folder)
+        step.on_abandon(lambda: os.unlink(name, dir_fd=folder))
+        try:
+            write_all(fd, data)
+            time = max(int(now * 1e9), shelf.modified * 1_000_000_000)  # never before the version it follows
+            os.utime(fd, ns=(time, time))
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+        os.fsync(folder)
+        return time // 1_000_000_000
+
+    @staticmethod
+    def _write_pointer(step: NewVersion, site: Site, number: int) -> None:
+        """The temporary symlink that `show` will rename over the pointer."""
+        name, parent = site.names[-1], site.parent
+        target = b"versions/%b/v%d" % (name, number)
+        try:
+            stale = os.readlink(name + TEMP, dir_fd=parent)
+        except FileNotFoundError:
+            pass
+        else:
+            if not stale.startswith(b"versions/%b/" % name):  # a document of its own, not what a crash left
+                raise OSError(errno.EBUSY, f"{os.fsdecode(name + TEMP)} is in the way")
+            os.unlink(name + TEMP, dir_fd=parent)
+        os.symlink(target, name + TEMP, dir_fd=parent)
+        step.on_abandon(lambda: os.unlink(name + TEMP, dir_fd=parent))
+
+
+def _document_names(path: str) -> Names | None:
+    """The names of the path, None if no file system can hold a document there."""
+    names = names_of(path)
+    if not names or max(map(len, names)) > NAME_MAX or len(names[-1]) + len(TEMP) > NAME_MAX:
+        return None
+    return names
+
+
+def _lost_race(path: str, number: int, current: int, expected: int | None) -> WorldError:
+    """Another process has created version `number` (store §5.2)."""
+    if expected is None:
+        return LostRace(f"{path}: v{number} was created by another process")
+    return Conflict(current)
+
+
+def _live(site: Site, served: bytes) -> Content:
+    content = read(served)
+    if site.sight.archived(content):
+        raise Archived(site.path)
+    return content
+
+
+def _previous_hash(sight: Sight) -> str:
+    """What the next version has to name: the newest whole file, or what is left of a torn one if none is whole."""
+    if sight.shelf.current:
+        return hash_of(sight.shelf.data)
+    for torn in sight.shelf.torn:
+        with contextlib.suppress(OSError):
+            return hash_of(read_regular(sight.folder, torn.name)[0])
+    return hash_of(b"")
+
+
+def _retention(metadata: Mapping[str, str]) -> int:
+    """How many versions this write keeps, 0 for all (store §6)."""
+    try:
+        return max(0, int(metadata.get("retention", "0")))
+    except ValueError:
+        return 0
+
+
+def _check_reserved(names: Names) -> None:
+    if VERSIONS in names:
+        raise BadDocument("the name versions is reserved")
+
+
+def _check_text(body: bytes) -> None:
+    try:
+        body.decode()
+    except UnicodeDecodeError:
+        raise BadDocument("document body must be valid UTF-8 text") from None
+
+
+def _remove(directory: int, *names: bytes) -> None:
+    for name in names:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(name, dir_fd=directory)

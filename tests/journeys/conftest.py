@@ -1,0 +1,140 @@
+"""Starts the real program on a free port of 127.0.0.1 and hands tests what they need to talk to it.
+
+`start_server` is a factory: every keyword is an environment variable without its prefix (`RATE_LIMIT="0"`), the rest see its docstring. `server`
+is one with public reads and one token that may publish everywhere. All are stopped, by their own pid, when the test ends.
+"""
+
+import hashlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+
+from app.client.client import Client
+
+PROGRAM = (sys.executable, "-m", "app.commands.program")
+PROJECT = Path(__file__).resolve().parents[2]
+TOKEN = "journey-token"
+
+
+def token_entry(label: str, raw: str, paths: list[str], operations: list[str]) -> str:
+    """One entry of a token file (operations §6)."""
+    digest = hashlib.sha256(raw.encode()).hexdigest()
+    return (
+        f'\n[tokens.{label}]\nhash = "sha256-{digest}"\npaths = {paths}\noperations = {operations}\n'.replace(
+            "'", '"'
+        )
+    )
+
+
+class Server:
+    """A running `demarkus-appliance serve`."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]", folder: Path) -> None:
+        self.process = process
+        self.root = folder / "root"
+        self.tokens = folder / "etc" / "tokens.toml"
+        self.state = folder / "state"
+        self.token = TOKEN
+        self.port = 0
+        self._log = folder / "log"
+
+    @property
+    def log(self) -> str:
+        """Everything that came on stderr so far."""
+        return self._log.read_text(errors="backslashreplace")
+
+    @property
+    def address(self) -> tuple[str, int]:
+        return "127.0.0.1", self.port
+
+    @property
+    def url(self) -> str:
+        return f"mark://127.0.0.1:{self.port}"
+
+    def client(self, token: str = "", timeout: float = 10.0) -> Client:
+        """The product's own client, not verifying the certificate. An async context."""
+        return Client("127.0.0.1", self.port, token=token or None, insecure=True, timeout=timeout)
+
+    def wait_for(self, pattern: str, *, count: int = 1, within: float = 20.0) -> str:
+        """Waits until the log holds the pattern so many times; gives the last match."""
+        deadline = time.monotonic() + within
+        while True:
+            found = re.findall(pattern, self.log)
+            if len(found) >= count:
+                last: str = found[-1]
+                return last
+            assert self.process.poll() is None, f"the server has gone: {self.log}"
+            assert time.monotonic() < deadline, f"no {pattern!r} in: {self.log}"
+            time.sleep(0.02)
+
+    def stop(self, number: int = signal.SIGTERM, within: float = 12.0) -> int:
+        """Sends a signal and waits for the end; gives the exit code."""
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+        return self.process.wait(within)
+
+
+class StartServer(Protocol):
+    """`arguments` go to `serve`; `tokens` is the text of the token file, None for none; `ready=False` does not wait."""
+
+    def __call__(
+        self, *arguments: str, tokens: str | None = ..., ready: bool = ..., **variables: str
+    ) -> Server: ...
+
+
+@pytest.fixture
+def start_server(tmp_path: Path) -> Iterator[StartServer]:
+    started: list[Server] = []
+
+    def start(
+        *arguments: str,
+        tokens: str | None = token_entry("journey", TOKEN, ["/**"], ["publish"]),
+        ready: bool = True,
+        **variables: str,
+    ) -> Server:
+        folder = tmp_path
+        for name in ("root", "etc", "state"):
+            (folder / name).mkdir(exist_ok=True)
+        given = {
+            "ROOT": str(folder / "root"),
+            "STATE_DIR": str(folder / "state"),
+            "LISTEN": "127.0.0.1",
+            "PORT": "0",
+        }
+        if tokens is not None:
+            (folder / "etc" / "tokens.toml").write_text(tokens)
+            given["TOKENS"] = str(folder / "etc" / "tokens.toml")
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("DEMARKUS_")}
+        environment |= {f"DEMARKUS_{name}": value for name, value in (given | variables).items()}
+        with (folder / "log").open("wb") as log:
+            process = subprocess.Popen(
+                [*PROGRAM, "serve", *arguments],
+                cwd=PROJECT,
+                env=environment,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
+            )
+        server = Server(process, folder)
+        started.append(server)
+        if ready:
+            server.port = int(server.wait_for(r'msg="server started" addr=\S*:(\d+)'))
+        return server
+
+    yield start
+    for server in started:
+        if server.process.poll() is None:
+            server.process.kill()
+            server.process.wait()
+
+
+@pytest.fixture
+def server(start_server: StartServer) -> Server:
+    return start_server()
