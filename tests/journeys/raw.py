@@ -66,8 +66,9 @@ class RawClient:
         self.flush()
 
     async def answer(self, stream: int) -> bytes:
-        """Everything up to the server's FIN on a stream, or up to its reset or the end of the connection."""
-        await self._done[stream].wait()
+        """Everything up to the server's FIN on a stream, or up to its reset or the end of the connection; within 20 s."""
+        with trio.fail_after(20):
+            await self._done[stream].wait()
         return self.answers[stream]
 
     async def ask(self, data: bytes) -> bytes:

@@ -14,7 +14,7 @@ import trio
 from app.protocol.message import parse_response
 from tests.journeys.conftest import PROJECT, TOKEN, Server, StartServer, token_entry
 from tests.journeys.raw import connect
-from tests.unit.server.test_certificate import ED25519, P256, P384, files, issue, secret
+from tests.unit.server.pairs import ED25519, P256, P384, files, issue, secret
 
 
 def refused(server: Server) -> str:

@@ -429,7 +429,7 @@ async def test_outline_prints_sizes_anchors_and_headings(run: Run) -> None:
     done = await run(DOCUMENT, "outline", "URL/docs/pump.md")
     lines = [line.split() for line in done.out.decode().splitlines()]
     assert done.code == 0
-    assert lines == [["38", "#pump", "Pump"], ["17", "#seal", "Seal"], ["7", "#end", "End"]]
+    assert lines == [["40", "#pump", "Pump"], ["18", "#seal", "Seal"], ["7", "#end", "End"]]
     whole = (await run(DOCUMENT, "outline", "URL/docs/pump.md", "--json")).document
     assert whole["bytes"] == len(DOCUMENT.body)
     assert [heading["level"] for heading in whole["headings"]] == [1, 2, 2]

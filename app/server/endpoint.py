@@ -1,0 +1,370 @@
+"""The server's end of the network: one UDP socket, the connections on it, and the loop that drives them.
+
+A turn drains the socket, lets every touched connection work through what came, and sends what it has to say in one go; a request whose answer
+is at hand is answered inside the turn, without a task. An answer computed later gets a turn of its own at once. All timers are one task over one
+heap with lazy entries. The clock is trio's, which is monotonic: the wall clock of a board may be anything.
+
+No received bytes raise out of the loop: what aioquic does not expect costs the one connection that brought it. QUIC itself is in `quic`, the
+requests of one connection in `session`, the rules of admission in `admission`, the socket in `datagrams`.
+"""
+
+import heapq
+import itertools
+import math
+import traceback
+import weakref
+from collections.abc import Awaitable, Callable
+
+import msgspec
+import trio
+
+from app.protocol.text import Log
+from app.server.admission import Budget, Door, Limits, Rate, Throttle, Verdict
+from app.server.certificate import Certificate
+from app.server.datagrams import Address, Datagrams, plain_host
+from app.server.exchange import Exchange
+from app.server.quic import Listener, destination
+from app.server.session import Session, Shared
+
+__all__ = ["SERVER_ERROR", "Answer", "Endpoint", "Exchange", "Limits", "Stats"]
+
+Answer = Callable[[Exchange], Awaitable[None] | None]
+"""Answers a request: at once, or soon by other means, giving None; or by an awaitable that the endpoint runs in a task of its own."""
+
+SERVER_ERROR = b"---\nstatus: server-error\n---\n\n# Server error\n\ninternal error\n"
+"""What a client gets whose request made the handler crash (the form of wire §3.5)."""
+
+_GRAIN = 0.001
+"""The event loop waits in whole milliseconds: a timer that moves by less is left where it is."""
+
+_QUIET = 60.0
+"""At most one line a minute of a kind that a stranger can cause."""
+
+_RESETS = 50
+"""Stateless resets per second and address: a client with a lost connection needs one, a forged flood gets no more than that."""
+
+
+class Stats(msgspec.Struct, frozen=True):
+    """Counters of an endpoint: what is there now, and what happened since it was made."""
+
+    connections: int
+    half_open: int
+    streams: int
+    queued_bytes: int
+    reading_bytes: int
+    requests: int
+    refused_connections: int
+    retries: int
+    rate_limited: int
+    crashes: int
+    failed_connections: int
+    shed_connections: int
+
+
+class Endpoint:
+    """Serves the Mark Protocol's transport on one socket: whole requests go to `answer`, its answers go back (wire §1)."""
+
+    def __init__(self, answer: Answer, certificate: Certificate, limits: Limits, *, log: Log) -> None:
+        self._answer = answer
+        self._log = log
+        self._listener = Listener(certificate, limits)
+        self._door = Door(limits)
+        self._sessions: dict[Session, None] = {}
+        self._shared = Shared(
+            limits=limits,
+            rate=Rate(limits.rate, limits.burst, limits.patience, limits.addresses),
+            reading=Budget(limits.reading_total),
+            queued=Budget(limits.queued_total),
+            routes={},
+            hand_over=self._hand_over,
+            wake=self._wake,
+            refused=self._rate_limited,
+            confirmed=self._door.confirm,
+        )
+        self._resets = Rate(_RESETS, _RESETS, 0.0, limits.addresses)
+        self._alarms: list[tuple[float, int, weakref.ref[Session]]] = []
+        self._order = itertools.count()
+        self._sleep = trio.CancelScope()
+        self._patient_until = 0.0  # while draining: how long a request that has not arrived whole may take
+        self._empty: trio.Event | None = None  # set when the last connection is gone
+        self._lines = {
+            kind: Throttle(_QUIET) for kind in ("rate limited", "connection failed", "connection shed")
+        }
+        self._requests = self._refusals = self._crashes = self._failures = self._sheds = 0
+
+    @property
+    def stats(self) -> Stats:
+        """The counters now."""
+        return Stats(
+            connections=self._door.connections,
+            half_open=self._door.half_open,
+            streams=sum(session.streams for session in self._sessions),
+            queued_bytes=self._shared.queued.used,
+            reading_bytes=self._shared.reading.used,
+            requests=self._requests,
+            refused_connections=self._door.refused,
+            retries=self._door.retried,
+            rate_limited=self._refusals,
+            crashes=self._crashes,
+            failed_connections=self._failures,
+            shed_connections=self._sheds,
+        )
+
+    def use_certificate(self, certificate: Certificate) -> None:
+        """New handshakes show this certificate; open connections stay."""
+        self._listener.use_certificate(certificate)
+
+    async def serve(
+        self, sock: Datagrams, *, task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED
+    ) -> None:
+        """Serves on this socket, which it closes at the end, until `drain` is done or the task is cancelled. Starts with the port."""
+        self._socket = sock
+        self._clock = trio.lowlevel.current_clock().current_time
+        try:
+            async with trio.open_nursery() as nursery:
+                self._nursery = nursery
+                nursery.start_soon(self._keep_time)
+                task_status.started(sock.port)
+                await self._read()
+        finally:
+            self._close_all()
+            sock.close()
+
+    async def drain(self, grace: float = 10.0) -> None:
+        """Ends a running `serve`, in less than `grace` seconds: no new connections and requests, running requests finish, idle clients are
+        told at once, the others when their last answer is delivered. A request that has not arrived whole gets a quarter of the time.
+        """
+        begun = self._clock()
+        self._shared.draining = True
+        self._patient_until = begun + 0.25 * grace
+        self._empty = trio.Event()
+        try:
+            self._retire_idle(begun)
+            with trio.move_on_at(self._patient_until):
+                await self._empty.wait()
+            self._retire_idle(self._clock())
+            with trio.move_on_at(begun + 0.9 * grace):
+                await self._empty.wait()
+        finally:
+            self._close_all()
+            with trio.move_on_at(begun + 0.95 * grace, shield=True):
+                while self._socket.backlog:
+                    await trio.lowlevel.wait_writable(self._socket.socket)
+                    self._socket.send_backlog()
+            self._nursery.cancel_scope.cancel()
+
+    # The loop.
+
+    async def _read(self) -> None:
+        sock = self._socket
+        while True:
+            if sock.backlog:
+                await trio.lowlevel.wait_writable(sock.socket)
+                sock.send_backlog()
+            else:
+                await trio.lowlevel.wait_readable(sock.socket)
+            self._turn()
+
+    def _turn(self) -> None:
+        """Takes what has arrived, then lets every connection that got something have its say."""
+        now = self._clock()
+        touched: dict[Session, None] = {}
+        routes = self._shared.routes
+        for data, address in self._socket.receive():
+            target = destination(data)
+            if target is None:
+                continue
+            session = routes.get(target)
+            if session is None:  # a session without streams is empty, and false
+                session = self._meet(data, address, now)
+            if session is None:
+                continue
+            try:
+                session.receive(data, address, now)
+            except Exception as error:
+                self._fail(session, error, now)
+            else:
+                touched[session] = None
+        for session in touched:
+            if not session.over:  # closed in this very turn
+                self._settle(session, now)
+
+    def _settle(self, session: Session, now: float) -> None:
+        """Lets a connection act on what it got, sends what it has to say and sets its timer."""
+        try:
+            datagrams = session.settle(now)
+        except Exception as error:
+            self._fail(session, error, now)
+            return
+        self._socket.send(datagrams)
+        if session.over:
+            self._forget(session)
+            return
+        if not session.alarms or session.deadline < session.alarms[-1] - _GRAIN:
+            self._set_alarm(session)
+        if self._shared.queued.exceeded:
+            self._shed(now)
+        if self._shared.draining:
+            self._retire(session, now)
+
+    def _wake(self, session: Session) -> None:
+        """An answer came outside a turn: it leaves now."""
+        self._settle(session, self._clock())
+
+    # Timers.
+
+    def _set_alarm(self, session: Session) -> None:
+        """Asks for a call at the session's deadline. When it moves later nothing is done: the alarm that is set finds out."""
+        when = session.deadline
+        session.alarms.append(when)
+        heapq.heappush(self._alarms, (when, next(self._order), weakref.ref(session)))
+        if when < self._sleep.deadline:
+            self._sleep.deadline = when
+
+    async def _keep_time(self) -> None:
+        alarms = self._alarms
+        while True:
+            with trio.CancelScope(deadline=alarms[0][0] if alarms else math.inf) as self._sleep:
+                await trio.sleep_forever()
+            self._turn()  # an acknowledgement that is already here must not count as lost
+            now = self._clock()
+            while alarms and alarms[0][0] <= now:
+                session = heapq.heappop(alarms)[2]()
+                if session is not None and not session.over:
+                    session.alarms.pop()
+                    self._ring(session, now)
+
+    def _ring(self, session: Session, now: float) -> None:
+        if session.deadline <= now:
+            try:
+                session.handle_timer(now)
+            except Exception as error:
+                self._fail(session, error, now)
+            else:
+                self._settle(session, now)
+        elif not session.alarms or session.deadline < session.alarms[-1] - _GRAIN:
+            self._set_alarm(session)
+
+    # Connections.
+
+    def _meet(self, data: bytes, address: Address, now: float) -> Session | None:
+        """A datagram for no connection we know: perhaps the first of a new one, perhaps a late one of one that we forgot."""
+        listener = self._listener
+        peer = plain_host(address)
+        first = listener.first(data)
+        if first is None:
+            reset = listener.stateless_reset(data)
+            if reset is not None and self._resets.take(peer, now) is not None:
+                self._socket.send([(reset, address)])
+            return None
+        if not first.supported:
+            self._socket.send([(listener.version_negotiation(first), address)])
+            return None
+        if self._shared.draining:
+            return None
+        original = listener.proved(first, address, now)
+        verdict = self._door.judge(peer, proved=original is not None)
+        if verdict is Verdict.RETRY:
+            self._socket.send([(listener.retry(first, address, now), address)])
+        if verdict is not Verdict.ACCEPT:
+            return None
+        session = Session(self._shared, listener.accept(first, original), peer, first.destination, now)
+        self._sessions[session] = None
+        self._door.enter(peer)
+        return session
+
+    def _close(self, session: Session, now: float) -> None:
+        try:
+            self._socket.send(session.close(now))
+        except Exception:  # after an error inside aioquic, closing may meet it again
+            session.end()
+        self._forget(session)
+
+    def _close_all(self) -> None:
+        for session in list(self._sessions):
+            self._close(session, self._clock())
+
+    def _fail(self, session: Session, error: Exception, now: float) -> None:
+        """Something that aioquic did not expect: this connection ends, the others do not notice."""
+        self._failures += 1
+        self._warn("connection failed", now, error=f"{type(error).__name__}: {error}", where=_where(error))
+        self._close(session, now)
+
+    def _shed(self, now: float) -> None:
+        """Too much is waiting to be sent: those who have taken nothing for longest lose their connections."""
+        holders = sorted(
+            (session for session in self._sessions if session.queued), key=lambda session: session.moved_at
+        )
+        for session in holders:
+            if not self._shared.queued.exceeded:
+                break
+            self._sheds += 1
+            self._warn("connection shed", now, error="too many answers wait to be sent")
+            self._close(session, now)
+
+    def _forget(self, session: Session) -> None:
+        session.end()
+        if session in self._sessions:
+            del self._sessions[session]
+            self._door.leave(session.peer, confirmed=session.confirmed)
+        if self._empty is not None and not self._sessions:
+            self._empty.set()
+
+    def _retire(self, session: Session, now: float) -> None:
+        """While draining: a connection whose requests are done is told that this is the end."""
+        if (
+            not session.over
+            and not session.running()
+            and (now >= self._patient_until or not session.arriving())
+        ):
+            self._close(session, now)
+
+    def _retire_idle(self, now: float) -> None:
+        for session in list(self._sessions):
+            self._retire(session, now)
+        if self._empty is not None and not self._sessions:
+            self._empty.set()
+
+    # Requests.
+
+    def _hand_over(self, exchange: Exchange) -> None:
+        self._requests += 1
+        try:
+            later = self._answer(exchange)
+        except Exception as error:
+            self._crashed(exchange, error)
+        else:
+            if later is not None:
+                self._nursery.start_soon(self._finish, exchange, later)
+
+    async def _finish(self, exchange: Exchange, later: Awaitable[None]) -> None:
+        try:
+            await later
+            if not (exchange.ended or exchange.gone):
+                raise RuntimeError("the handler ended without an answer")
+        except Exception as error:
+            self._crashed(exchange, error)
+
+    def _crashed(self, exchange: Exchange, error: Exception) -> None:
+        """A handler that raises costs its own stream the answer, and one line."""
+        self._crashes += 1
+        self._log("error", "request failed", error=f"{type(error).__name__}: {error}", where=_where(error))
+        if exchange.begun:
+            exchange.reset()
+        else:
+            exchange.send(SERVER_ERROR)
+
+    def _rate_limited(self, peer: str, now: float) -> None:
+        self._refusals += 1
+        self._warn("rate limited", now, ip=peer, error="no token within the request timeout")
+
+    def _warn(self, message: str, now: float, **fields: object) -> None:
+        suppressed = self._lines[message].admit(now)
+        if suppressed is not None:
+            self._log("warn", message, **fields, suppressed=suppressed)
+
+
+def _where(error: Exception) -> str:
+    """The line that raised, for the log."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else ""

@@ -1,0 +1,149 @@
+"""The rules of admission, on a clock that is a number."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.protocol.limits import BODY_MAX, REQUEST_MAX
+from app.server.admission import Budget, Door, Limits, Rate, Throttle, Verdict, network_of
+
+
+def test_defaults_are_those_of_the_contract() -> None:
+    limits = Limits()
+    assert (limits.max_streams, limits.idle_timeout, limits.request_timeout) == (10, 30.0, 10.0)
+    assert (limits.rate, limits.burst, limits.patience) == (50.0, 100, 10.0)
+    assert limits.request_bytes == REQUEST_MAX > BODY_MAX
+    assert Limits(request_timeout=0).patience == 10.0
+
+
+class TestRate:
+    def test_a_burst_passes_at_once_and_the_next_waits(self) -> None:
+        rate = Rate(50, 100, 10, 8)
+        assert [rate.take("a", 5.0) for _ in range(100)] == [0.0] * 100
+        assert rate.take("a", 5.0) == pytest.approx(1 / 50)
+        assert rate.take("a", 5.0) == pytest.approx(2 / 50)
+
+    def test_promised_tokens_come_at_the_rate(self) -> None:
+        rate = Rate(2, 1, 10, 8)
+        arrivals = [0.0, 0.0, 0.0, 0.1, 0.2]
+        starts = [now + (rate.take("a", now) or 0) for now in arrivals]
+        assert starts == pytest.approx([0, 0.5, 1.0, 1.5, 2.0])
+
+    def test_a_longer_wait_than_the_patience_is_refused_and_costs_nothing(self) -> None:
+        rate = Rate(1, 1, 2.0, 8)
+        assert [rate.take("a", 0) for _ in range(4)] == [0, 1, 2, None]
+        assert [rate.take("a", 0) for _ in range(50)] == [None] * 50
+        assert rate.take("a", 1.0) == 2.0
+
+    def test_tokens_are_saved_up_to_the_burst(self) -> None:
+        rate = Rate(10, 3, 0, 8)
+        assert [rate.take("a", 0) for _ in range(4)] == [0, 0, 0, None]
+        assert [rate.take("a", 3600) for _ in range(4)] == [0, 0, 0, None]
+
+    def test_addresses_have_buckets_of_their_own(self) -> None:
+        rate = Rate(1, 1, 0, 8)
+        assert (rate.take("a", 0), rate.take("b", 0), rate.take("a", 0)) == (0, 0, None)
+
+    def test_the_table_is_bounded_and_keeps_those_seen_last(self) -> None:
+        rate = Rate(1, 1, 0, 3)
+        for address in ("busy", "1", "2", "busy", "3", "4", "busy", "5", "6"):
+            rate.take(address, 0)
+        assert len(rate) == 3
+        assert rate.take("busy", 0) is None
+
+    def test_rate_0_is_no_limit_and_keeps_nothing(self) -> None:
+        rate = Rate(0, 0, 0, 8)
+        assert [rate.take("a", 0) for _ in range(1000)] == [0.0] * 1000
+        assert len(rate) == 0
+
+    @settings(deadline=None, max_examples=100)
+    @given(st.lists(st.floats(0, 0.2), max_size=200), st.floats(1, 100), st.integers(1, 20))
+    def test_in_no_interval_more_than_burst_and_rate_allow(
+        self, gaps: list[float], speed: float, burst: int
+    ) -> None:
+        rate = Rate(speed, burst, 3.0, 8)
+        now, starts = 0.0, []
+        for gap in gaps:
+            now += gap
+            wait = rate.take("a", now)
+            if wait is not None:
+                assert 0 <= wait <= 3.0
+                starts.append(now + wait)
+        assert starts == sorted(starts)
+        for first in range(0, len(starts), 7):
+            for last in range(first, len(starts), 5):
+                assert last - first + 1 <= burst + speed * (starts[last] - starts[first]) + 1e-6
+
+
+class TestDoor:
+    def test_strangers_prove_their_address_when_handshakes_pile_up(self) -> None:
+        door = Door(Limits(retry_above=3, half_open=5))
+        for index in range(3):
+            assert door.judge(f"10.0.0.{index}", proved=False) is Verdict.ACCEPT
+            door.enter(f"10.0.0.{index}")
+        assert door.judge("10.0.0.9", proved=False) is Verdict.RETRY
+        assert door.judge("10.0.0.9", proved=True) is Verdict.ACCEPT
+        door.confirm()
+        assert door.judge("10.0.0.9", proved=False) is Verdict.ACCEPT
+        assert (door.connections, door.half_open, door.retried, door.refused) == (3, 2, 1, 0)
+
+    def test_silence_past_the_cap_of_half_open_connections(self) -> None:
+        door = Door(Limits(retry_above=1, half_open=2))
+        door.enter("a")
+        door.enter("b")
+        assert door.judge("c", proved=True) is Verdict.IGNORE
+        assert door.judge("c", proved=False) is Verdict.IGNORE
+        assert door.refused == 2
+
+    def test_silence_past_the_cap_of_connections(self) -> None:
+        door = Door(Limits(max_connections=2))
+        for address in "ab":
+            door.enter(address)
+            door.confirm()
+        assert door.judge("c", proved=True) is Verdict.IGNORE
+        door.leave("a", confirmed=True)
+        assert door.judge("c", proved=True) is Verdict.ACCEPT
+
+    def test_an_address_has_a_share(self) -> None:
+        door = Door(Limits(per_address=2))
+        for _ in range(2):
+            door.enter("192.0.2.1")
+        assert door.judge("192.0.2.1", proved=True) is Verdict.IGNORE
+        assert door.judge("192.0.2.2", proved=True) is Verdict.ACCEPT
+        door.leave("192.0.2.1", confirmed=False)
+        assert door.judge("192.0.2.1", proved=True) is Verdict.ACCEPT
+
+    def test_nothing_is_left_of_those_who_left(self) -> None:
+        door = Door(Limits())
+        for confirmed in (True, False):
+            door.enter("2001:db8::1")
+            if confirmed:
+                door.confirm()
+            door.leave("2001:db8::2", confirmed=confirmed)
+        assert (door.connections, door.half_open, door._per_network) == (0, 0, {})
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("192.0.2.1", "192.0.2.2", False),
+        ("2001:db8::1", "2001:db8::ffff:0:0:1", True),
+        ("2001:db8:0:1::1", "2001:db8:0:2::1", False),
+        ("::1", "::1", True),
+    ],
+)
+def test_an_ipv6_host_is_its_64(one: str, other: str, same: bool) -> None:
+    assert (network_of(one) == network_of(other)) is same
+
+
+def test_budget() -> None:
+    budget = Budget(10)
+    budget.used += 10
+    assert not budget.exceeded
+    budget.used += 1
+    assert budget.exceeded
+
+
+def test_throttle_counts_what_it_holds_back() -> None:
+    throttle = Throttle(60)
+    assert [throttle.admit(now) for now in (0, 1, 59.9, 60, 61, 300)] == [0, None, None, 2, None, 1]

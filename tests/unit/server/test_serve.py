@@ -1,0 +1,87 @@
+"""Small parts of the process; starting, signals and stopping are journeys (tests/journeys/test_server_life.py)."""
+
+import signal
+
+import pytest
+import trio
+
+from app.server.serve import CannotStart, _limits, _reload, _shown_address, _Wishes, reason
+from app.server.settings import settings_from
+from tests.unit.server.planted import silent
+
+
+@pytest.mark.parametrize(
+    ("error", "line"),
+    [
+        (CannotStart("no root: set it"), "no root: set it"),
+        (
+            ExceptionGroup("a", [ExceptionGroup("b", [CannotStart("no root: set it")])]),
+            "no root: set it",
+        ),
+        (
+            BaseExceptionGroup("a", [ValueError("other"), CannotStart("no root: set it")]),
+            "no root: set it",
+        ),
+        (
+            ExceptionGroup("a", [ValueError("odd\nthing")]),
+            "stopped by an unexpected error, ValueError: odd; --debug shows where",
+        ),
+        (KeyError(), "stopped by an unexpected error, KeyError: ; --debug shows where"),
+    ],
+)
+def test_whatever_ended_it_is_one_line(error: BaseException, line: str) -> None:
+    assert reason(error) == line
+
+
+@pytest.mark.parametrize(
+    ("listen", "shown"), [("", ":6309"), ("127.0.0.1", "127.0.0.1:6309"), ("::1", "[::1]:6309")]
+)
+def test_addresses_are_shown_as_they_are_dialled(listen: str, shown: str) -> None:
+    assert _shown_address(listen, 6309) == shown
+
+
+def test_limits_come_from_the_settings() -> None:
+    names = {
+        "MAX_STREAMS": "7",
+        "IDLE_TIMEOUT": "0",
+        "REQUEST_TIMEOUT": "2s",
+        "RATE_LIMIT": "1.5",
+        "RATE_BURST": "3",
+    }
+    limits = _limits(settings_from({}, {f"DEMARKUS_{name}": value for name, value in names.items()}, {}))
+    assert (limits.max_streams, limits.idle_timeout, limits.request_timeout) == (7, 30.0, 2.0)
+    assert (limits.rate, limits.burst) == (1.5, 3)
+
+
+async def test_a_first_stop_signal_asks_and_a_second_insists() -> None:
+    wishes = _Wishes(silent)
+    wishes.note(signal.SIGHUP)
+    assert wishes.reload.is_set()
+    assert not wishes.stop.is_set()
+    wishes.note(signal.SIGTERM)
+    assert wishes.stop.is_set()
+    assert not wishes.stop_now.is_set()
+    wishes.note(signal.SIGINT)
+    assert wishes.stop_now.is_set()
+
+
+async def test_reloads_that_are_asked_for_at_once_are_one_and_the_last_is_never_lost(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    wishes = _Wishes(silent)
+    times: list[float] = []
+
+    async def reload() -> None:
+        times.append(trio.current_time())
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_reload, wishes, reload)
+        for _ in range(50):
+            wishes.note(signal.SIGHUP)
+            await trio.sleep(0.02)
+        last = trio.current_time()
+        wishes.note(signal.SIGHUP)
+        await trio.sleep(10)
+        nursery.cancel_scope.cancel()
+    assert len(times) <= 12
+    assert times[-1] >= last
