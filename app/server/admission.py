@@ -29,14 +29,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     burst: int = 100
     """Requests that a client address may send at once after a pause."""
 
-    @property
-    def patience(self) -> float:
-        """How long a request waits for its rate token (operations §1)."""
-        return self.request_timeout or 10.0
-
     # Connections.
     max_connections: int = 1024
-    """An idle connection holds about 70 KiB: this many stay below 75 MB."""
+    """An idle connection holds about 77 KiB: this many stay below 80 MB."""
     per_address: int = 256
     """A quarter of them, so that no single address (or IPv6 /64, which one host owns) can keep everybody else out."""
     half_open: int = 512
@@ -51,10 +46,10 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """The largest request of wire §2.1: line, line end, payload."""
     receive_window: int = 256 * 1024
     """Unread bytes per connection, gaps between out-of-order bytes included; 2.5 MB/s at 100 ms. The library's own doubles for ever."""
-    reading_total: int = 32 * 1024 * 1024
-    """Bytes of incomplete requests in all. Past it requests over `reading_small` are refused, so reads still get through."""
-    reading_small: int = 64 * 1024
-    """A request up to this size is read even when `reading_total` is spent."""
+    held_total: int = 64 * 1024 * 1024
+    """Bytes of requests that arrive or wait for their answer, in all. Past it those over `held_small` are refused, so reads still get through."""
+    held_small: int = 64 * 1024
+    """A request up to this size is read even when `held_total` is spent."""
 
     # What leaves.
     queued_per_connection: int = 4 * 1024 * 1024
@@ -67,6 +62,11 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     # Tables.
     addresses: int = 4096
     """Client addresses whose rate is remembered (about 200 bytes each)."""
+
+    @property
+    def patience(self) -> float:
+        """How long a request waits for its rate token (operations §1)."""
+        return self.request_timeout or 10.0
 
 
 class Rate:
@@ -167,18 +167,13 @@ def network_of(address: str) -> str:
 
 
 class Budget:
-    """Bytes held for all connections together."""
+    """Bytes held for all connections together, and how many may be."""
 
     __slots__ = ("cap", "used")
 
     def __init__(self, cap: int) -> None:
         self.cap = cap
         self.used = 0
-
-    @property
-    def exceeded(self) -> bool:
-        """Whether more is held than may be."""
-        return self.used > self.cap
 
 
 class Throttle:

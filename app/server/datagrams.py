@@ -47,6 +47,7 @@ class Datagrams:
 
     def close(self) -> None:
         """Closes the socket; what is in the backlog is lost."""
+        self.backlog.clear()
         self.socket.close()
 
     def receive(self) -> list[Datagram]:

@@ -38,7 +38,7 @@ _GRAIN = 0.001
 """The event loop waits in whole milliseconds: a timer that moves by less is left where it is."""
 
 _QUIET = 60.0
-"""At most one line a minute of a kind that a stranger can cause."""
+"""Seconds between two lines of a kind that a stranger can cause."""
 
 _RESETS = 50
 """Stateless resets per second and address: a client with a lost connection needs one, a forged flood gets no more than that."""
@@ -51,7 +51,7 @@ class Stats(msgspec.Struct, frozen=True):
     half_open: int
     streams: int
     queued_bytes: int
-    reading_bytes: int
+    held_bytes: int
     requests: int
     refused_connections: int
     retries: int
@@ -73,7 +73,7 @@ class Endpoint:
         self._shared = Shared(
             limits=limits,
             rate=Rate(limits.rate, limits.burst, limits.patience, limits.addresses),
-            reading=Budget(limits.reading_total),
+            held=Budget(limits.held_total),
             queued=Budget(limits.queued_total),
             routes={},
             hand_over=self._hand_over,
@@ -84,12 +84,11 @@ class Endpoint:
         self._resets = Rate(_RESETS, _RESETS, 0.0, limits.addresses)
         self._alarms: list[tuple[float, int, weakref.ref[Session]]] = []
         self._order = itertools.count()
-        self._sleep = trio.CancelScope()
+        self._sleep = trio.CancelScope()  # around the wait for the next alarm
+        self._reading = trio.CancelScope()
         self._patient_until = 0.0  # while draining: how long a request that has not arrived whole may take
         self._empty: trio.Event | None = None  # set when the last connection is gone
-        self._lines = {
-            kind: Throttle(_QUIET) for kind in ("rate limited", "connection failed", "connection shed")
-        }
+        self._lines: dict[str, Throttle] = {}
         self._requests = self._refusals = self._crashes = self._failures = self._sheds = 0
 
     @property
@@ -100,7 +99,7 @@ class Endpoint:
             half_open=self._door.half_open,
             streams=sum(session.streams for session in self._sessions),
             queued_bytes=self._shared.queued.used,
-            reading_bytes=self._shared.reading.used,
+            held_bytes=self._shared.held.used,
             requests=self._requests,
             refused_connections=self._door.refused,
             retries=self._door.retried,
@@ -125,7 +124,8 @@ class Endpoint:
                 self._nursery = nursery
                 nursery.start_soon(self._keep_time)
                 task_status.started(sock.port)
-                await self._read()
+                with trio.CancelScope() as self._reading:
+                    await self._read()
         finally:
             self._close_all()
             sock.close()
@@ -146,6 +146,7 @@ class Endpoint:
             with trio.move_on_at(begun + 0.9 * grace):
                 await self._empty.wait()
         finally:
+            self._reading.cancel()
             self._close_all()
             with trio.move_on_at(begun + 0.95 * grace, shield=True):
                 while self._socket.backlog:
@@ -202,9 +203,10 @@ class Endpoint:
             return
         if not session.alarms or session.deadline < session.alarms[-1] - _GRAIN:
             self._set_alarm(session)
-        if self._shared.queued.exceeded:
+        shared = self._shared
+        if shared.queued.used > shared.queued.cap:
             self._shed(now)
-        if self._shared.draining:
+        if shared.draining:
             self._retire(session, now)
 
     def _wake(self, session: Session) -> None:
@@ -227,23 +229,25 @@ class Endpoint:
             with trio.CancelScope(deadline=alarms[0][0] if alarms else math.inf) as self._sleep:
                 await trio.sleep_forever()
             self._turn()  # an acknowledgement that is already here must not count as lost
-            now = self._clock()
-            while alarms and alarms[0][0] <= now:
-                session = heapq.heappop(alarms)[2]()
-                if session is not None and not session.over:
-                    session.alarms.pop()
-                    self._ring(session, now)
+            self._ring(self._clock())
 
-    def _ring(self, session: Session, now: float) -> None:
-        if session.deadline <= now:
+    def _ring(self, now: float) -> None:
+        """Serves the alarms that are due."""
+        while self._alarms and self._alarms[0][0] <= now:
+            session = heapq.heappop(self._alarms)[2]()
+            if session is None or session.over:
+                continue
+            session.alarms.pop()
+            if session.deadline > now:
+                if not session.alarms or session.deadline < session.alarms[-1] - _GRAIN:
+                    self._set_alarm(session)
+                continue
             try:
                 session.handle_timer(now)
             except Exception as error:
                 self._fail(session, error, now)
             else:
                 self._settle(session, now)
-        elif not session.alarms or session.deadline < session.alarms[-1] - _GRAIN:
-            self._set_alarm(session)
 
     # Connections.
 
@@ -266,7 +270,9 @@ class Endpoint:
         verdict = self._door.judge(peer, proved=original is not None)
         if verdict is Verdict.RETRY:
             self._socket.send([(listener.retry(first, address, now), address)])
-        if verdict is not Verdict.ACCEPT:
+            return None
+        if verdict is Verdict.IGNORE:
+            self._warn("concurrency limited", now, ip=peer, error="too many connections")
             return None
         session = Session(self._shared, listener.accept(first, original), peer, first.destination, now)
         self._sessions[session] = None
@@ -296,7 +302,7 @@ class Endpoint:
             (session for session in self._sessions if session.queued), key=lambda session: session.moved_at
         )
         for session in holders:
-            if not self._shared.queued.exceeded:
+            if self._shared.queued.used <= self._shared.queued.cap:
                 break
             self._sheds += 1
             self._warn("connection shed", now, error="too many answers wait to be sent")
@@ -359,7 +365,8 @@ class Endpoint:
         self._warn("rate limited", now, ip=peer, error="no token within the request timeout")
 
     def _warn(self, message: str, now: float, **fields: object) -> None:
-        suppressed = self._lines[message].admit(now)
+        """Logs what a stranger can cause: at most one line of a kind in a while, with the number of those left out."""
+        suppressed = self._lines.setdefault(message, Throttle(_QUIET)).admit(now)
         if suppressed is not None:
             self._log("warn", message, **fields, suppressed=suppressed)
 

@@ -26,7 +26,7 @@ class State(enum.Enum):
 class Carrier(Protocol):
     """The connection, as an exchange sees it."""
 
-    def send_queued(self, exchange: "Exchange", size: int) -> None: ...
+    def send(self, exchange: "Exchange", data: bytes) -> None: ...
 
     def break_off(self, exchange: "Exchange") -> None: ...
 
@@ -35,64 +35,45 @@ class Exchange:
     """One request and its answer, or answers, on one stream.
 
     `peer` is the client's address as text. `request` is everything up to its FIN; `fault` is `unreadable` instead if it passed a size limit or
-    its deadline, and is to be answered as such (wire §2.3). `begun` and `ended` say that the first and the
-    last of the answer was sent, `gone` that nobody takes it any more.
+    its deadline, and is to be answered as such (wire §2.3). `ended` says that the last of the answer was sent, `gone`
+    that nobody takes it any more.
     """
 
-    __slots__ = (
-        "_carrier",
-        "_changed",
-        "begun",
-        "chunks",
-        "deadline",
-        "ended",
-        "fault",
-        "goal",
-        "gone",
-        "held",
-        "peer",
-        "pieces",
-        "queued",
-        "request",
-        "sent",
-        "state",
-        "stream",
-        "token_at",
-        "unfed",
-    )
+    fault = ""
+    gone = False
+    ended = False
+
+    # The session's bookkeeping. Defaults stand here and not in the constructor, because most exchanges never need another value.
+    state = State.ARRIVING
+    token_at = 0.0
+    deadline = math.inf
+    held = 0  # bytes of the request, if it did not come in one frame
+    sent = 0  # bytes of answers: given to `send`,
+    fed = 0  # passed on,
+    delivered = 0  # known to be acknowledged,
+    goal = 0  # to be acknowledged by the deadline
+    _changed: trio.Event | None = None
 
     def __init__(self, carrier: Carrier, stream: int, peer: str) -> None:
         self.peer = peer
         self.request = b""
-        self.fault = ""
-        self.gone = False
-        self.begun = False
-        self.ended = False
-        self._carrier = carrier
-        self._changed: trio.Event | None = None
-
-        # The session's bookkeeping.
         self.stream = stream
-        self.state = State.ARRIVING
-        self.deadline = math.inf
-        self.token_at = 0.0
-        self.chunks: list[bytes] = []
-        self.held = 0  # bytes of the chunks
+        self.part = (
+            bytearray()
+        )  # of a request that has not arrived whole; one buffer, however small its frames
         self.pieces: deque[bytes | memoryview] = deque()  # of answers, not passed on yet
-        self.sent = 0  # bytes of answers in all
-        self.unfed = 0  # bytes of the pieces
-        self.queued = 0  # and with them those passed on, but not known to be acknowledged
-        self.goal = 0  # how many of all must be acknowledged by the deadline
+        self._carrier = carrier
+
+    @property
+    def begun(self) -> bool:
+        """Whether some of the answer was sent."""
+        return self.ended or self.sent > 0
 
     def send(self, data: bytes, *, end: bool = True) -> None:
         """Sends the answer, or with `end=False` a piece of one that goes on. Never raises, never waits; dropped if nobody takes it."""
         if not (self.gone or self.ended):
-            self.begun = True
             self.ended = end
-            self.pieces.append(data)
-            self.sent += len(data)
-            self.unfed += len(data)
-            self._carrier.send_queued(self, len(data))
+            self._carrier.send(self, data)
 
     def reset(self) -> None:
         """Breaks an answer off that has begun: the client sees a stream reset."""
@@ -101,13 +82,13 @@ class Exchange:
 
     async def wait_sent(self) -> bool:
         """Waits until the client has acknowledged everything sent so far. False if it never will."""
-        while self.queued and not self.gone:
+        while self.delivered < self.sent and not self.gone:
             await self._change()
         return not self.gone
 
     async def wait_gone(self) -> None:
-        """Waits until nobody takes the answer any more. For answers that go on until then."""
-        while not self.gone:
+        """Waits until nobody takes the answer any more, or all of it is delivered."""
+        while not (self.gone or (self.ended and self.delivered == self.sent)):
             await self._change()
 
     async def _change(self) -> None:
@@ -127,5 +108,4 @@ class Exchange:
         if len(piece) > PIECE:
             self.pieces.appendleft(memoryview(piece)[PIECE:])
             piece = piece[:PIECE]
-        self.unfed -= len(piece)
         return bytes(piece)

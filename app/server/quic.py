@@ -4,7 +4,7 @@ aioquic's connection is a machine without I/O: datagrams and the time go in, eve
 it has no setting for. These private names are touched, all here, and a test fails when one of them moves:
 
     _local_max_streams_bidi, _local_max_streams_uni   streams a client may have open
-    _local_max_data, _streams                         the receive window, what a stream still holds
+    _local_max_data, _streams (and sender._buffer)    the receive window, what a stream still holds
     _write_stream_limits, _write_connection_limits    how windows grow
     _ack_delay                                        acknowledge in the same packet as the answer
     _host_cids, _replenish_connection_ids             tokens for stateless resets
@@ -28,7 +28,6 @@ from aioquic.quic.events import (
     ConnectionIdRetired,
     ConnectionTerminated,
     HandshakeCompleted,
-    QuicEvent,
     StopSendingReceived,
     StreamDataReceived,
     StreamReset,
@@ -58,7 +57,6 @@ __all__ = [
     "First",
     "HandshakeCompleted",
     "Listener",
-    "QuicEvent",
     "StopSendingReceived",
     "StreamDataReceived",
     "StreamReset",
@@ -136,20 +134,22 @@ class Connection(QuicConnection):
         """Never: a stream's first window holds the largest request."""
 
     def _write_connection_limits(self, builder: QuicPacketBuilder, space: QuicPacketSpace) -> None:
-        """Slides the window by what was read, and lets aioquic announce it without seeing that it is half used."""
-        limit = self._local_max_data
-        used = limit.used
-        if 2 * (limit.value - used) < self._window:
+        """Slides the window by what was read; aioquic announces it, without seeing that it is half used."""
+        data, streams = self._local_max_data, self._local_max_streams_bidi
+        used = data.used
+        if 2 * (data.value - used) < self._window:
             unread = sum(
                 stream.receiver.highest_offset - stream.receiver.starting_offset()
                 for stream in self._streams.values()
             )
-            limit.value = max(limit.value, used - unread + self._window)
-        limit.used = 0
+            data.value = max(data.value, used - unread + self._window)
+        if data.value == data.sent and 2 * streams.sent >= streams.used + streams.value:
+            return  # nothing to announce; more streams are not, while the client may still open as many
+        data.used = 0
         try:
             super()._write_connection_limits(builder, space)
         finally:
-            limit.used = used
+            data.used = used
 
     def _replenish_connection_ids(self) -> None:
         super()._replenish_connection_ids()

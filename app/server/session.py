@@ -2,7 +2,7 @@
 
 A session keeps the exchanges of one connection inside the limits: it bounds what arrives, holds a request back until its rate token is there and
 the client has taken earlier answers, feeds answers to aioquic piece by piece, and knows its next deadline. The endpoint drives it and never
-sees a request.
+sees a request. How much leaves in one turn is bounded by aioquic's pacer: 16 packets.
 """
 
 import math
@@ -45,7 +45,7 @@ class Shared(msgspec.Struct):
 
     limits: Limits
     rate: Rate
-    reading: Budget
+    held: Budget
     queued: Budget
     routes: dict[bytes, "Session"]
     hand_over: Callable[[Exchange], None]
@@ -77,11 +77,11 @@ class Session:
         self._first_id = first_id
         self._ids = {first_id, connection.host_cid}
         self._exchanges: dict[int, Exchange] = {}
-        self._feeding: dict[
-            Exchange, None
-        ] = {}  # those with something to give to aioquic, or to learn from it
+        self._feeding: dict[Exchange, None] = {}  # those that may have something for aioquic
         self._waiting: deque[Exchange] = deque()  # requests that wait for room
-        self._settling = False
+        self._now = now
+        self._settling = False  # inside a turn: what is sent leaves at its end
+        self._room = 0  # bytes of answers that aioquic may be given before it sends
         self._spoke = False
         self._timer: float | None = None
         self._due = now + shared.limits.handshake_timeout  # no deadline of ours is earlier
@@ -101,6 +101,7 @@ class Session:
 
     def handle_timer(self, now: float) -> None:
         """Does what is due; `settle` must follow."""
+        self._now = now
         self._settling = True
         if self._timer is not None and self._timer <= now:
             self._connection.handle_timer(now)
@@ -111,19 +112,25 @@ class Session:
         """Hands over the requests that became whole and gives the datagrams to send."""
         connection = self._connection
         datagrams: list[Datagram] = []
+        self._now = now
         self._settling = True
+        self._room = FEED
         self._take_events(now)
         again = True
         while again:
-            fed = self._feed(now)
+            if self._feeding:
+                self._feed()
             new = connection.datagrams_to_send(now)
             datagrams += new
             # Sending issues connection ids and forgets finished streams, which makes room for requests that wait.
-            again = self._take_events(now) | self._release(now)
-            if fed and self._feeding:
+            self._take_events(now)
+            again = self._release(now)
+            if self._feeding:
                 # If less left than was fed, congestion holds it up, and an acknowledgement of what left will come. If nothing left, it may
                 # be the reader of this one stream, who must not hold up the others.
-                again |= not new or fed < sum(len(data) for data, _ in new)
+                fed = FEED - self._room
+                again |= fed > 0 and (not new or fed < sum(len(data) for data, _ in new))
+            self._room = FEED
         self._settling = False
         if not self._spoke:
             self._spoke = bool(datagrams)
@@ -156,9 +163,7 @@ class Session:
     def running(self) -> int:
         """Requests that arrived whole and whose answer is not delivered yet."""
         return sum(
-            exchange.state is not State.ARRIVING
-            and not exchange.gone
-            and not (exchange.ended and self._delivered(exchange))
+            exchange.state is not State.ARRIVING and not exchange.gone and not self._is_delivered(exchange)
             for exchange in self._exchanges.values()
         )
 
@@ -166,16 +171,24 @@ class Session:
         """Requests of which a part has arrived."""
         return sum(exchange.state is State.ARRIVING for exchange in self._exchanges.values())
 
+    def _is_delivered(self, exchange: Exchange) -> bool:
+        return exchange.ended and not exchange.pieces and not self._connection.unacknowledged(exchange.stream)
+
     # What an exchange calls.
 
-    def send_queued(self, exchange: Exchange, size: int) -> None:
-        """A piece of an answer is queued; it leaves with the datagrams of this turn, or of one made for it."""
-        exchange.queued += size
+    def send(self, exchange: Exchange, data: bytes) -> None:
+        """Takes a piece of an answer; it leaves with the datagrams of this turn, or of one made for it."""
+        size = len(data)
+        exchange.sent += size
         self.queued += size
         self._shared.queued.used += size
-        self._feeding[exchange] = None
-        if not self._settling:
-            self._shared.wake(self)
+        if self._settling and size <= self._room and not exchange.pieces:
+            self._pass_on(exchange, data)
+        else:
+            exchange.pieces.append(data)
+            self._feeding[exchange] = None
+            if not self._settling:
+                self._shared.wake(self)
 
     def break_off(self, exchange: Exchange) -> None:
         """Resets a stream whose answer cannot be finished."""
@@ -186,11 +199,9 @@ class Session:
 
     # Events.
 
-    def _take_events(self, now: float) -> bool:
+    def _take_events(self, now: float) -> None:
         next_event = self._connection.next_event
         event: Any = next_event()
-        if event is None:
-            return False
         while event is not None:
             kind = type(event)
             if kind is StreamDataReceived:
@@ -211,25 +222,26 @@ class Session:
             elif kind is ConnectionTerminated:
                 self.over = True
             event = next_event()
-        return True
 
     def _take_data(self, stream: int, data: bytes, whole: bool, now: float) -> None:
-        exchange = self._exchanges.get(stream) or self._begin(stream, whole, now)
+        exchange = self._exchanges.get(stream)
+        if exchange is None:
+            exchange = self._begin(stream, whole, now)
         if exchange.state is not State.ARRIVING:
             return  # refused: what still comes is not read
-        if whole and not exchange.chunks:
+        if whole and not exchange.part:
             exchange.request = data
         else:
-            exchange.chunks.append(data)
+            exchange.part += data
             exchange.held += len(data)
-            self._shared.reading.used += len(data)
-            if self._too_much(exchange):
+            self._shared.held.used += len(data)
+            if self._too_much(exchange.held):
                 self._give_up_reading(exchange, now)
                 return
             if not whole:
                 return
-            exchange.request = b"".join(exchange.chunks)
-            exchange.chunks.clear()
+            exchange.request = bytes(exchange.part)
+            exchange.part.clear()
         self._arrived(exchange, now)
 
     def _begin(self, stream: int, whole: bool, now: float) -> Exchange:
@@ -244,9 +256,10 @@ class Session:
             self._refuse(exchange, RATE_LIMITED, whole)
             shared.refused(self.peer, now)
             return exchange
-        exchange.token_at = now + wait
-        if shared.limits.request_timeout:
-            self._set_deadline(exchange, exchange.token_at + shared.limits.request_timeout)
+        if wait:
+            exchange.token_at = now + wait
+        if not whole and shared.limits.request_timeout:
+            self._set_deadline(exchange, now + wait + shared.limits.request_timeout)
         return exchange
 
     def _refuse(self, exchange: Exchange, answer: bytes, whole: bool) -> None:
@@ -256,15 +269,15 @@ class Session:
             self._connection.stop_stream(exchange.stream, NO_ERROR)
         exchange.send(answer)
 
-    def _too_much(self, exchange: Exchange) -> bool:
+    def _too_much(self, size: int) -> bool:
         limits = self._shared.limits
-        return exchange.held > limits.request_bytes or (
-            exchange.held > limits.reading_small and self._shared.reading.used > limits.reading_total
+        return size > limits.request_bytes or (
+            size > limits.held_small and self._shared.held.used > limits.held_total
         )
 
     def _give_up_reading(self, exchange: Exchange, now: float) -> None:
         """Too large or too slow: the handler answers that it could not be read. A client that sends on runs out of its stream's window."""
-        self._drop_chunks(exchange)
+        self._drop_request(exchange)
         exchange.fault = "unreadable"
         self._connection.stop_stream(exchange.stream, NO_ERROR)
         self._arrived(exchange, now)
@@ -288,19 +301,22 @@ class Session:
 
     def _arrived(self, exchange: Exchange, now: float) -> None:
         """A request is whole, or given up: it runs when its token is there and the client has taken its earlier answers."""
-        exchange.state = State.WAITING
-        exchange.deadline = math.inf
         if exchange.token_at > now:
+            exchange.state = State.WAITING
             self._set_deadline(exchange, exchange.token_at)
         elif self.queued >= self._shared.limits.queued_per_connection:
+            exchange.state = State.WAITING
+            exchange.deadline = math.inf
             self._waiting.append(exchange)
         else:
             exchange.state = State.HANDED_OVER
+            exchange.deadline = math.inf
             self._shared.hand_over(exchange)
 
     def _release(self, now: float) -> bool:
         """Forgets the exchanges whose streams are finished; lets waiting requests run if that made room."""
-        for stream in self._exchanges.keys() - self._connection.streams():
+        streams = self._connection.streams()
+        for stream in [stream for stream in self._exchanges if stream not in streams]:
             self._give_back(self._exchanges.pop(stream))
         released = False
         while self._waiting and self.queued < self._shared.limits.queued_per_connection:
@@ -327,86 +343,83 @@ class Session:
                 self._give_up_reading(exchange, now)
             elif exchange.state is State.WAITING:
                 self._arrived(exchange, now)
-            elif self._note_delivered(exchange, now) >= exchange.goal:
-                self._expect(exchange, now)
-            else:  # the client has stopped reading
-                self._connection.close(error_code=NO_ERROR, reason_phrase=CLOSED)
-                self.over = True
+            else:
+                self._note_delivered(exchange)
+                if exchange.delivered < exchange.goal:  # the client has stopped reading
+                    self._connection.close(error_code=NO_ERROR, reason_phrase=CLOSED)
+                    self.over = True
+                else:
+                    self._expect(exchange)
         self._due = min((exchange.deadline for exchange in self._exchanges.values()), default=math.inf)
 
     # Answers.
 
-    def _feed(self, now: float) -> int:
-        """Gives aioquic the next few packets' worth of answers; how much, 0 if there is nothing that it may hold now."""
-        fed = 0
+    def _feed(self) -> None:
+        """Gives aioquic the next few packets' worth of the answers that wait, one piece of each in turn."""
         for exchange in list(self._feeding):
-            fed += self._feed_one(exchange, now)
-            if fed >= FEED:
+            if self._room <= 0:
                 break
-        return fed
+            if exchange.fed > exchange.delivered:
+                self._note_delivered(exchange)
+            del self._feeding[exchange]
+            if exchange.pieces and exchange.fed - exchange.delivered < AHEAD:
+                self._pass_on(exchange, exchange.next_piece())
+            elif exchange.pieces or exchange.delivered < exchange.sent:
+                self._feeding[exchange] = None
 
-    def _feed_one(self, exchange: Exchange, now: float) -> int:
-        self._note_delivered(exchange, now)
-        fed = 0
-        if exchange.pieces and exchange.queued - exchange.unfed < AHEAD:
-            piece = exchange.next_piece()
-            try:
-                self._connection.send_stream_data(exchange.stream, piece, exchange.ended and not exchange.pieces)
-            except (RuntimeError, ValueError):  # reset by the client in this very turn
-                self._lose(exchange)
-                return 0
-            fed = len(piece) + 1  # an end without data counts too
-            if exchange.deadline == math.inf:
-                self._expect(exchange, now)
-        del self._feeding[exchange]
-        if exchange.pieces or (exchange.queued and not exchange.ended):
+    def _pass_on(self, exchange: Exchange, piece: bytes) -> None:
+        """Gives aioquic a piece of an answer."""
+        try:
+            self._connection.send_stream_data(exchange.stream, piece, exchange.ended and not exchange.pieces)
+        except (RuntimeError, ValueError):  # reset by the client in this very turn
+            self._lose(exchange)
+            return
+        exchange.fed += len(piece)
+        self._room -= len(piece) + 1  # an end without data counts too
+        if exchange.deadline == math.inf:
+            self._expect(exchange)
+        if exchange.pieces or not exchange.ended:
             self._feeding[exchange] = None  # behind the others
-        return fed
 
-    def _expect(self, exchange: Exchange, now: float) -> None:
+    def _expect(self, exchange: Exchange) -> None:
         """Sets the deadline by which the client must have taken the next piece, if there is one."""
-        if exchange.queued:
-            exchange.goal = min(exchange.sent, exchange.sent - exchange.queued + PIECE)
-            self._set_deadline(exchange, now + self._shared.limits.write_deadline)
-            self.moved_at = now
+        if exchange.delivered < exchange.sent:
+            exchange.goal = min(exchange.sent, exchange.delivered + PIECE)
+            self._set_deadline(exchange, self._now + self._shared.limits.write_deadline)
+            self.moved_at = self._now
 
-    def _note_delivered(self, exchange: Exchange, now: float) -> int:
-        """How many bytes of the answer the client has acknowledged."""
-        size = exchange.queued - exchange.unfed - self._connection.unacknowledged(exchange.stream)
+    def _note_delivered(self, exchange: Exchange) -> None:
+        """Counts the bytes of an answer that the client has acknowledged."""
+        size = exchange.fed - exchange.delivered - self._connection.unacknowledged(exchange.stream)
         if size:
             self._count_delivered(exchange, size)
-            self.moved_at = now
-        return exchange.sent - exchange.queued
+            self.moved_at = self._now
 
     def _count_delivered(self, exchange: Exchange, size: int) -> None:
-        exchange.queued -= size
+        exchange.delivered += size
         self.queued -= size
         self._shared.queued.used -= size
-        if not exchange.queued:
+        if exchange.delivered == exchange.sent:
             exchange.deadline = math.inf
             exchange.notify()
-
-    def _delivered(self, exchange: Exchange) -> bool:
-        return not exchange.pieces and not self._connection.unacknowledged(exchange.stream)
 
     def _lose(self, exchange: Exchange) -> None:
         """Nobody takes the answer any more; the stream itself ends in its own time."""
         exchange.state = State.HANDED_OVER
         exchange.gone = True
         exchange.pieces.clear()
-        exchange.unfed = 0
         self._feeding.pop(exchange, None)
         self._give_back(exchange)
 
     def _give_back(self, exchange: Exchange) -> None:
         """Returns what the exchange held of the budgets and wakes who waits for it."""
-        self._count_delivered(exchange, exchange.queued)
-        self._drop_chunks(exchange)
+        self._count_delivered(exchange, exchange.sent - exchange.delivered)
+        self._drop_request(exchange)
 
-    def _drop_chunks(self, exchange: Exchange) -> None:
-        self._shared.reading.used -= exchange.held
+    def _drop_request(self, exchange: Exchange) -> None:
+        self._shared.held.used -= exchange.held
         exchange.held = 0
-        exchange.chunks.clear()
+        exchange.part.clear()
 
     def _forget_id(self, identifier: bytes) -> None:
         self._ids.discard(identifier)

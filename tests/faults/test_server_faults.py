@@ -105,7 +105,7 @@ async def test_a_full_disk_refuses_writes_and_recovers_by_itself(start_server: S
 
 
 async def test_reloads_under_load_cost_no_request(start_server: StartServer) -> None:
-    """20 reloads while requests run; the same questions give the same answers before, during and after (field report 58)."""
+    """20 reloads while requests run; the same questions give the same answers before, during and after."""
     running = start_server(RATE_LIMIT="0")
     async with running.client(TOKEN) as client:
         created = await client.publish("/a.md", b"# A\n", expected_version=0, metadata={"tags": "one"})
@@ -132,7 +132,7 @@ async def test_reloads_under_load_cost_no_request(start_server: StartServer) -> 
 
 
 async def test_an_honest_client_is_never_refused_on_one_connection(start_server: StartServer) -> None:
-    """Many requests one after another, and more at once than there are streams (field report 33)."""
+    """Many requests one after another, and more at once than there are streams."""
     running = start_server(RATE_LIMIT="0")
     async with running.client() as client:
         for _ in range(1000):
@@ -150,7 +150,7 @@ async def test_an_honest_client_is_never_refused_on_one_connection(start_server:
 
 @pytest.mark.parametrize("target", ["/etc/passwd", "/etc"])
 async def test_links_out_of_the_root_lead_nowhere(server: Server, target: str) -> None:
-    """A link that is swapped in while the server runs (field report 23)."""
+    """A link that is swapped in while the server runs."""
     async with server.client(TOKEN) as client:
         assert (await client.publish("/d/a.md", b"# A\n", expected_version=0)).status == "created"
         os.unlink(server.root / "d" / "a.md")

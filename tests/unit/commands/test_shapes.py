@@ -17,6 +17,9 @@ PROMISED = {
     "tokens": "tokens label paths operations expires",
     "verify": "root sound faults",
     "fingerprint": "fingerprint certificate",
+    "status": "version pid uptime address root folder documents sections index_bytes body_bytes connections watching "
+    "reloaded reload_ok reload_text fingerprint certificate_expires clock_ok clock",
+    "reload": "ok failed added replaced archived unarchived gone read_bytes milliseconds",
 }
 
 

@@ -131,7 +131,7 @@ class Pair:
         self.shared = Shared(
             limits=self.limits,
             rate=Rate(self.limits.rate, self.limits.burst, self.limits.patience, self.limits.addresses),
-            reading=Budget(self.limits.reading_total),
+            held=Budget(self.limits.held_total),
             queued=Budget(self.limits.queued_total),
             routes={},
             hand_over=self._hand_over,

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.protocol.limits import BODY_MAX, REQUEST_MAX
-from app.server.admission import Budget, Door, Limits, Rate, Throttle, Verdict, network_of
+from app.server.admission import Door, Limits, Rate, Throttle, Verdict, network_of
 
 
 def test_defaults_are_those_of_the_contract() -> None:
@@ -134,14 +134,6 @@ class TestDoor:
 )
 def test_an_ipv6_host_is_its_64(one: str, other: str, same: bool) -> None:
     assert (network_of(one) == network_of(other)) is same
-
-
-def test_budget() -> None:
-    budget = Budget(10)
-    budget.used += 10
-    assert not budget.exceeded
-    budget.used += 1
-    assert budget.exceeded
 
 
 def test_throttle_counts_what_it_holds_back() -> None:

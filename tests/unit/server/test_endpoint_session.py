@@ -3,6 +3,7 @@
 import pytest
 import trio
 
+from app.server.datagrams import Datagram
 from app.server.exchange import PIECE, Exchange
 from app.server.session import AHEAD, RATE_LIMITED
 from tests.unit.server.quic_pair import Pair, Peer, echo, stream_frame, varint
@@ -51,7 +52,7 @@ class TestRequests:
             pair.session.streams,
             pair.session.queued,
             pair.shared.queued.used,
-            pair.shared.reading.used,
+            pair.shared.held.used,
         ) == (0, 0, 0, 0)
 
     def test_a_stream_without_a_byte_is_a_request(self) -> None:
@@ -81,7 +82,19 @@ class TestRequests:
         peer.quic.send_stream_data(stream, b"", end_stream=True)
         pair.pump()
         assert peer.answers[stream] == b"FETCH /"
-        assert pair.shared.reading.used == 0
+        assert pair.shared.held.used == 0
+
+    def test_a_request_in_tiny_frames_is_held_in_one_buffer(self) -> None:
+        pair = Pair()
+        peer = pair.connect()
+        peer.ask(b"P", end=False)
+        pair.pump()
+        for start in range(1, 2000, 100):
+            peer.forge(b"".join(stream_frame(0, b"x", offset=at) for at in range(start, start + 100)))
+            pair.pump()
+        (exchange,) = pair.session._exchanges.values()
+        assert exchange.part == b"P" + b"x" * 2000
+        assert pair.shared.held.used == 2001
 
     def test_pieces_in_any_order(self) -> None:
         pair = Pair()
@@ -198,7 +211,7 @@ class TestSizes:
         fits, exceeds = peer.ask(bytes(300_000)), peer.ask(bytes(300_001))
         pair.advance(2)
         assert (peer.answers[fits], peer.answers[exceeds]) == (b"300000", b"unreadable")
-        assert pair.shared.reading.used == 0
+        assert pair.shared.held.used == 0
 
     def test_a_request_without_end_is_cut_off_and_its_stream_comes_back(self) -> None:
         pair = Pair(request_bytes=100_000, max_streams=1, rate=0)
@@ -208,7 +221,7 @@ class TestSizes:
             pair.advance(1)
             assert (peer.answers[stream], peer.stops[stream]) == (b"unreadable", 0)
         assert peer.closed() is None
-        assert (pair.session.streams, pair.shared.reading.used) == (0, 0)
+        assert (pair.session.streams, pair.shared.held.used) == (0, 0)
 
     def test_going_on_after_that_closes_the_connection(self) -> None:
         pair = Pair(request_bytes=100_000)
@@ -220,7 +233,7 @@ class TestSizes:
                 peer.forge(stream_frame(0, bytes(1000), offset=offset))
                 pair.pump()
         assert close_code(peer) in (FLOW_CONTROL_ERROR, FINAL_SIZE_ERROR)
-        assert pair.shared.reading.used == 0
+        assert pair.shared.held.used == 0
 
     def test_many_megabytes_through_a_small_window(self) -> None:
         pair = Pair(rate=0)
@@ -262,7 +275,7 @@ class TestSizes:
         assert peer.answers[last] == b"still here"
 
     def test_when_memory_for_requests_is_spent_small_ones_are_still_read(self) -> None:
-        pair = Pair(reading_total=200_000, reading_small=1000, rate=0)
+        pair = Pair(held_total=200_000, held_small=1000, rate=0)
         peer = pair.connect()
         held = peer.ask(bytes(150_000), end=False)
         pair.pump()
@@ -272,6 +285,17 @@ class TestSizes:
         peer.quic.send_stream_data(held, b"", end_stream=True)
         pair.advance(1)
         assert len(peer.answers[held]) == 150_000
+        assert pair.shared.held.used == 0
+
+    def test_a_request_is_held_until_it_is_answered(self) -> None:
+        pair = Pair(keep)
+        peer = pair.connect()
+        peer.ask(bytes(50_000))
+        pair.advance(1)
+        assert pair.shared.held.used == 50_000
+        echo(pair.handed[0])
+        pair.advance(1)
+        assert pair.shared.held.used == 0
 
 
 class TestDeadlines:
@@ -390,7 +414,7 @@ class TestClientsThatChangeTheirMind:
         last = peer.ask(b"x")
         pair.pump()
         assert peer.answers[last] == b"x"
-        assert ([exchange.request for exchange in pair.handed], pair.shared.reading.used) == ([b"x"], 0)
+        assert ([exchange.request for exchange in pair.handed], pair.shared.held.used) == ([b"x"], 0)
 
     def test_a_reset_of_a_stream_without_data_returns_its_credit(self) -> None:
         pair = Pair(max_streams=1, rate=0)
@@ -435,7 +459,7 @@ class TestClientsThatChangeTheirMind:
             pair.pump()
             peer.quic.stop_stream(stream, 0)
             pair.advance(0.2)
-        assert (pair.handed, pair.session.streams, pair.shared.reading.used) == ([], 0, 0)
+        assert (pair.handed, pair.session.streams, pair.shared.held.used) == ([], 0, 0)
         last = peer.ask(b"x")
         pair.pump()
         assert peer.answers[last] == b"x"
@@ -466,6 +490,23 @@ class TestAnswers:
         stream = peer.ask(b"x")
         pair.advance(1)
         assert AHEAD - PIECE <= pair.session._connection.unacknowledged(stream) <= AHEAD + PIECE
+
+    def test_bursts_are_short(self) -> None:
+        pair = Pair(lambda exchange: exchange.send(bytes(2 * MIB)), rate=0)
+        peer = pair.connect()
+        bursts: list[int] = []
+        genuine = pair.session.settle
+
+        def settle(now: float) -> list[Datagram]:
+            datagrams = genuine(now)
+            bursts.append(len(datagrams))
+            return datagrams
+
+        pair.session.settle = settle  # type: ignore[method-assign]
+        stream = peer.ask(b"x")
+        pair.advance(3)
+        assert stream in peer.ended
+        assert max(bursts) <= 32
 
     def test_an_answer_that_nobody_takes_ends_the_connection(self) -> None:
         pair = Pair(lambda exchange: exchange.send(bytes(MIB)), write_deadline=10)
