@@ -2,8 +2,8 @@
 
 Writing is our own to the byte (`keyorder`, `scalars`). Reading takes any YAML: the parser's events are folded into
 a small tree here, because no ready-made loader has the contract's rules (every scalar is its source text, repeated
-keys are refused, a null key is dropped) or is safe to feed with hostile text. Aliases share what they point to and
-merges are counted, so neither can grow beyond the block that holds them.
+keys are refused, a null key is dropped) or is safe to feed with hostile text. Aliases share what they point to,
+merges are counted, and what both come to is bounded, so neither can grow far beyond the block that holds them.
 
 Fences are `message`'s business. This is the only module that knows a YAML library.
 """
@@ -82,7 +82,10 @@ def decode_block(block: bytes) -> dict[str, str]:
         return {}
     if not isinstance(root, _Map):
         raise malformed("metadata: not a map")
-    return _Reader().texts(root)
+    texts = _Reader().texts(root)
+    if sum(map(len, texts)) + sum(map(len, texts.values())) > _TEXT_MAX:
+        raise malformed("metadata: aliases repeat too much text")
+    return texts
 
 
 # The common case, line by line: harmless text as writers of this protocol put it. This is only an earlier answer: a
@@ -116,6 +119,7 @@ _BINARY, _NULL, _MERGE = (f"tag:yaml.org,2002:{name}" for name in ("binary", "nu
 
 _DEPTH_MAX = 100  # of collections within collections, through aliases; a block that decodes needs three
 _VISITS_MAX = BLOCK_MAX // 3  # maps and pairs read in all: so many distinct keys fill a block without aliases
+_TEXT_MAX = 4 * BLOCK_MAX  # characters of all texts: what aliases repeat is small, or it is there to hurt
 
 
 class _Scalar(msgspec.Struct, frozen=True, gc=False):

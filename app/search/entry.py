@@ -70,9 +70,13 @@ def importance_of(text: str) -> float:
 
 
 # A line whose first text is a fence marker or `# `. White space is Go's, here as UTF-8 and without the line feed;
-# starting at the line feed lets `re` leap from line to line.
-_WHITE_BYTES = b"|".join(re.escape(char.encode()) for char in WHITE if char != "\n")
-_MARKED_LINE = re.compile(rb"\n((?:%b)*)(```|~~~|# )" % _WHITE_BYTES)
+# starting at the line feed lets `re` leap from line to line. One class for ASCII and no backtracking: a megabyte of
+# tabs is passed over in a millisecond, in which nothing else can run.
+_WIDE_BYTES = b"|".join(re.escape(char.encode()) for char in WHITE if not char.isascii())
+_MARKED_LINE = re.compile(rb"\n([\t\v\f\r ]*+(?:(?:%b)[\t\v\f\r ]*+)*+)(```|~~~|# )" % _WIDE_BYTES)
+
+TITLE_MAX = 1000
+"""Runes of a title that is taken from a heading; the contract has no bound, but a line of a megabyte is no title."""
 
 
 def title_of(path: str, declared: str, body: bytes) -> str:
@@ -91,6 +95,6 @@ def _heading(body: bytes) -> str:
         elif not fenced and not indent.startswith((b"\t", b"    ")):
             end = lines.find(b"\n", line.end())
             rest = lines[line.end() : end if end >= 0 else len(lines)]
-            if title := trim(rest.decode("utf-8", "surrogateescape")):
+            if title := trim(trim(rest.decode("utf-8", "surrogateescape"))[:TITLE_MAX]):
                 return title
     return ""

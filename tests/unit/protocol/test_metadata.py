@@ -426,3 +426,14 @@ def test_the_short_way_agrees_with_yaml(lines: list[tuple[str, str, str]]) -> No
         except Fault:
             results.append({"": "refused"})
     assert results[0] == results[1]
+
+
+def test_aliases_may_repeat_a_text_but_not_multiply_the_block() -> None:
+    few = b"base: &b " + b"x" * 30_000 + b"\n" + b"".join(b"k%d: *b\n" % number for number in range(7))
+    assert len(decode_block(few)) == 8
+    with pytest.raises(Fault) as caught:
+        decode_block(few + b"k7: *b\nk8: *b\n")
+    assert (caught.value.status, caught.value.detail) == (
+        "bad-request",
+        "metadata: aliases repeat too much text",
+    )

@@ -1,11 +1,13 @@
 """Entries from documents: the title scan against its own rules spelt out, numbers as Go reads them, hostile bodies."""
 
+import time
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.protocol.runes import trim
-from app.search.entry import entry_of, importance_of, tags_of, title_of
+from app.search.entry import TITLE_MAX, entry_of, importance_of, tags_of, title_of
 
 
 @pytest.mark.parametrize(
@@ -149,3 +151,17 @@ def test_bytes_that_are_no_text_stay_in_the_title() -> None:
 @pytest.mark.parametrize("line", [b"```\n", b" # \n", b"#\n", b"\xc2\xa0" * 64 + b"\n", b"\t# x\n"])
 def test_long_bodies_without_a_title(line: bytes) -> None:
     assert title_of("/a.md", "", line * (1_048_576 // len(line))) == "a.md"
+
+
+def test_a_title_from_a_heading_is_bounded() -> None:
+    long = "ä" * 5000
+    assert title_of("/a.md", "", f"# {long}\n".encode()) == "ä" * TITLE_MAX
+    assert title_of("/a.md", long, b"") == long
+
+
+@pytest.mark.parametrize("filler", [b"\t", b" ", b"\r", b"\xc2\xa0", b"\t\xe2\x80\x83"])
+def test_a_megabyte_of_blanks_is_passed_over_at_once(filler: bytes) -> None:
+    body = filler * (1_000_000 // len(filler)) + b"```\n# hidden\n```\n# Shown\n"
+    begun = time.process_time()
+    assert title_of("/a.md", "", body) == "Shown"
+    assert time.process_time() - begun < 0.3  # backtracking took as long for a tenth of it
