@@ -27,7 +27,7 @@ START_SECONDS = 60  # a slow board with a large world
 STOP_SECONDS = 15  # the server itself gives running requests less
 
 
-class Stop(Exception):  # noqa: N818  it is how the demo ends, not only by errors
+class Stop(Exception):
     """Ends the demo with a line for the person who started it."""
 
 
@@ -40,6 +40,7 @@ class Scratch:
         self.port = port
         self.root = os.path.join(self.folder, "world")
         self.tokens = os.path.join(self.folder, "tokens.toml")
+        self.state = os.path.join(self.folder, "state")
         self.log = os.path.join(self.folder, "server.log")
         self.server: subprocess.Popen[bytes] | None = None
         own = {name: value for name, value in os.environ.items() if not name.startswith("DEMARKUS_")}
@@ -67,6 +68,13 @@ class Scratch:
         if not any(files for _, _, files in os.walk(self.root)):
             raise Stop(f"there is no markdown (*.md) in {source}")
 
+    def fingerprint(self) -> str:
+        """Of the certificate that the server has made for itself."""
+        done = self.run("fingerprint", "--state-dir", self.state)
+        if done.returncode != 0:
+            raise Stop(done.stderr.strip())
+        return done.stdout.strip()
+
     def mint(self) -> str:
         """A token that may write everywhere."""
         line = (
@@ -89,7 +97,7 @@ class Scratch:
     def start(self) -> None:
         """Starts the server and waits until it answers."""
         line = [COMMAND, "serve", "--root", self.root, "--port", str(self.port), "--listen", "127.0.0.1"]
-        line += ["--tokens", self.tokens, "--state-dir", os.path.join(self.folder, "state")]
+        line += ["--tokens", self.tokens, "--state-dir", self.state]
         with open(self.log, "wb") as log:
             # In a session of its own: a Ctrl-C is for this program, which then stops the server in order.
             self.server = subprocess.Popen(line, stderr=log, env=self.environment, start_new_session=True)
@@ -127,8 +135,10 @@ def invite(scratch: Scratch, token: str) -> None:
         f"""
 The world is served.
 
-  address  {url}/
-  token    {token}
+  address      {url}/
+  token        {token}
+  certificate  {scratch.fingerprint()}
+               (made for this demo and gone with it; hence --insecure below)
 
 Try, in another terminal:
 

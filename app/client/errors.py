@@ -20,6 +20,9 @@ class ClientError(Exception):
 class Unreachable(ClientError):
     """No connection, or no answer in time, and nothing was changed on the server by this request."""
 
+    def __init__(self, where: str, reason: str) -> None:
+        super().__init__(where, f"unreachable: {reason}")
+
 
 class Untrusted(ClientError):
     """The certificate does not verify against the system's roots; `fingerprint` is the one that was shown."""

@@ -1,7 +1,6 @@
 """How a small file under `~/.mark` is read and replaced: whole or not at all, whatever happens in between."""
 
 import os
-import tempfile
 
 
 def state_directory() -> str:
@@ -20,6 +19,8 @@ def read_text(path: str) -> str:
 
 def replace_text(path: str, text: str, mode: int) -> None:
     """Puts `text` in the place of the file by rename, with these permissions; makes its directory (0700). Raises `OSError`."""
+    import tempfile  # commands that only read, which is nearly all, need not load it
+
     directory = os.path.dirname(path)
     os.makedirs(directory, mode=0o700, exist_ok=True)
     handle, temporary = tempfile.mkstemp(prefix=".", suffix=".tmp", dir=directory)

@@ -4,10 +4,9 @@
 other tools to write, read only here. Where both name a server `tokens.toml` wins.
 """
 
-import json
 import os
-import tomllib
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from app.client.statefile import read_text, replace_text, state_directory
 
@@ -16,12 +15,19 @@ class BadTokenStore(ValueError):
     """The store cannot be read; the text names the file and the fault."""
 
 
+class Secret(NamedTuple):
+    """A token, and where it came from, in words for a person."""
+
+    token: str
+    origin: str
+
+
 class TokenStore:
     """The tokens of one user. `server` is the dial form `host:port`."""
 
     def __init__(self, directory: str | None = None) -> None:
-        self._directory = directory or state_directory()
-        self.path = os.path.join(self._directory, "tokens.toml")
+        self.directory = directory or state_directory()
+        self.path = os.path.join(self.directory, "tokens.toml")
 
     def get(self, server: str) -> str | None:
         """The token for this server, if there is one. Raises `BadTokenStore`."""
@@ -45,8 +51,9 @@ class TokenStore:
 
     def _own(self) -> dict[str, str]:
         try:
-            tables = tomllib.loads(read_text(self.path))
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+            text = read_text(self.path)
+            tables = _parsed(text) if text else {}
+        except (OSError, ValueError) as error:
             raise BadTokenStore(f"{self.path}: {error}") from error
         own = {}
         for server, table in tables.items():
@@ -57,7 +64,7 @@ class TokenStore:
         return own
 
     def _dropped(self) -> dict[str, str]:
-        directory = os.path.join(self._directory, "tokens.d")
+        directory = os.path.join(self.directory, "tokens.d")
         dropped = {}
         try:
             with os.scandir(directory) as entries:
@@ -81,15 +88,28 @@ class TokenStore:
 
 
 def resolve_token(
-    server: str, explicit: str | None, environment: Mapping[str, str], store: TokenStore
-) -> str | None:
+    server: str, explicit: Secret | None, environment: Mapping[str, str], store: TokenStore
+) -> Secret | None:
     """The token to show to `server`, the host named on the command line: the explicit one, then `DEMARKUS_AUTH`, then the stored one.
 
     A server that was only linked to gets `store.get` and nothing else (operations §9).
     """
-    return explicit or environment.get("DEMARKUS_AUTH") or store.get(server)
+    if explicit is not None:
+        return explicit
+    if token := environment.get("DEMARKUS_AUTH"):
+        return Secret(token, "DEMARKUS_AUTH")
+    stored = store.get(server)
+    return None if stored is None else Secret(stored, f"what is stored for {server} in {store.directory}")
+
+
+def _parsed(text: str) -> dict[str, object]:
+    import tomllib  # most people have no such file, and every command would load this
+
+    return tomllib.loads(text)
 
 
 def _quoted(text: str) -> str:
     """A TOML basic string; JSON's escapes are a subset of TOML's, except that DEL has to be escaped too."""
+    import json
+
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -189,9 +189,11 @@ def _token(words: Sequence[str]) -> int:
 
 
 def _target(given: Given) -> remote.Target:
+    from app.client.tokenstore import Secret
+
     return remote.resolve(
         given.arguments[0],
-        explicit=given.text("auth") or None,
+        explicit=Secret(given.text("auth"), "-auth") if given.text("auth") else None,
         insecure=given.on("insecure"),
         environment=os.environ,
     )

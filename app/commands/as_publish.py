@@ -22,6 +22,8 @@ def run(words: Sequence[str]) -> int:
     """Runs one command line and gives the exit code."""
     try:
         given = parse(_FLAGS, words)
+        if given.arguments:
+            raise BadFlag(f"unexpected argument {given.arguments[0]}: the text comes from -body or stdin")
     except HelpWanted:
         sys.stderr.write(usage(f"usage: {NAME} -root DIR -path /doc.md [-body TEXT]", _FLAGS))
         return Exit.DONE

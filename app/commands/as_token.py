@@ -15,7 +15,7 @@ _FILE = Flag("tokens", "token file", "FILE")
 _COMMANDS = {
     "generate": (
         _LABEL,
-        Flag("paths", "path patterns (/*)", '"A,B"'),
+        Flag("paths", "path patterns (/*: what lies directly in the root)", '"A,B"'),
         Flag("ops", "operations (publish)", '"A,B"'),
         _FILE,
     ),
@@ -31,7 +31,7 @@ def run(words: Sequence[str]) -> int:
     if flags is None:
         for name, its in _COMMANDS.items():
             sys.stderr.write(usage(f"usage: {NAME} {name} [flags]", its))
-        return Exit.FAILED
+        return Exit.DONE if command.lstrip("-") in {"h", "help"} and command[0] == "-" else Exit.FAILED
     try:
         given = parse(flags, rest)
     except HelpWanted:

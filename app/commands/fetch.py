@@ -28,7 +28,7 @@ def run(options: argparse.Namespace) -> int:
     response = remote.converse(
         whom, lambda client: client.fetch(address.path, include_archived=options.include_archived)
     )
-    code = remote.report(response, options.verbose)
+    code = remote.report(response, options.verbose, "FETCH", whom)
     body = response.body
     if code is Exit.DONE and address.fragment:
         body = section_of(address, body)

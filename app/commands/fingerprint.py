@@ -22,7 +22,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         default="",
         help="where its own certificate is; else $DEMARKUS_STATE_DIR",
     )
-    parser.add_argument("--config", metavar="FILE", default="", help="the server's settings file")
+    parser.add_argument(
+        "--config", metavar="FILE", default="", help="the server's settings file, NAME=VALUE lines"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of text")
 
 
@@ -54,7 +56,7 @@ def _certificate(options: argparse.Namespace) -> tuple[str, str]:
     except FileNotFoundError as error:
         raise Failure(
             f"there is no certificate at {file}: a server makes its own when it first starts; "
-            "give --state-dir or --config as the server has it"
+            "give --state-dir, --tls-cert or --config as the server has it, or run this as the user it runs as"
         ) from error
     except ValueError as error:
         raise Failure(f"{file} is no PEM certificate") from error

@@ -14,7 +14,7 @@ def run(options: argparse.Namespace) -> int:
 
     whom = remote.target(options)
     response = remote.converse(whom, lambda client: client.fetch(whom.address.path))
-    code = remote.report(response, options.verbose)
+    code = remote.report(response, options.verbose, "FETCH", whom)
     headings = outline(response.body) if code is Exit.DONE else []
     if options.json:
         document = shapes.Outline(

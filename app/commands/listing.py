@@ -4,8 +4,8 @@ import argparse
 from typing import TYPE_CHECKING
 
 from app.commands import remote
-from app.commands.outcomes import Exit
-from app.commands.parser import Command
+from app.commands.outcomes import Exit, Failure
+from app.commands.parser import Command, whole
 from app.commands.terminal import answer, note
 
 if TYPE_CHECKING:
@@ -13,16 +13,23 @@ if TYPE_CHECKING:
     from app.protocol.message import Response
 
 
+_PAGES_MAX = 10_000
+
+
 def arguments(parser: argparse.ArgumentParser) -> None:
     remote.arguments(parser, "mark://host[:port]/directory/")
     parser.add_argument("--include-archived", action="store_true", help="archived documents too")
     parser.add_argument(
-        "--page-size", metavar="N", type=int, help="one page of at most N entries (1-1000) instead of all"
+        "--page-size",
+        metavar="N",
+        type=whole(1, 1000),
+        help="one page of at most N entries (1-1000) instead of all",
     )
     parser.add_argument("--cursor", metavar="CURSOR", help="one page, from where another one ended")
 
 
 def run(options: argparse.Namespace) -> int:
+    from app.protocol.paths import sort_key
     from app.protocol.tables import parse_listing
 
     whom = remote.target(options)
@@ -30,7 +37,7 @@ def run(options: argparse.Namespace) -> int:
 
     async def pages(client: "Client") -> list["Response"]:
         answers: list[Response] = []
-        cursor = options.cursor
+        cursor, reached = options.cursor, b""
         while True:
             page = await client.list(
                 whom.address.path,
@@ -40,14 +47,18 @@ def run(options: argparse.Namespace) -> int:
             )
             answers.append(page)
             following = page.metadata.get("next-cursor")
-            # A server that hands out the cursor it was given would keep us here for ever.
-            if page.status != "ok" or one_page or not following or following == cursor:
+            if page.status != "ok" or one_page or not following:
                 return answers
-            cursor = following
+            names = parse_listing(page.body)
+            last = sort_key(names[-1].removesuffix("/")) if names else b""
+            # A server whose pages lead nowhere would keep us here for ever.
+            if last <= reached or len(answers) >= _PAGES_MAX:
+                raise Failure(f"the listing does not come to an end: page {len(answers)} leads nowhere")
+            cursor, reached = following, last
 
     answers = remote.converse(whom, pages)
     last = answers[-1]
-    code = remote.report(last, options.verbose)
+    code = remote.report(last, options.verbose, "LIST", whom)
     names = [name for page in answers if page.status == "ok" for name in parse_listing(page.body)]
     if options.json:
         from app.commands import shapes

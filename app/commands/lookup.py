@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from app.commands import remote
 from app.commands.outcomes import Exit
-from app.commands.parser import Command
+from app.commands.parser import Command, whole
 from app.commands.terminal import answer, entry, note
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--filter", metavar="K=V[,K=V]", help="only documents with this metadata, such as type=Guide"
     )
-    parser.add_argument("--limit", metavar="N", type=int, help="at most N rows (10; up to 1000)")
+    parser.add_argument("--limit", metavar="N", type=whole(1, 1000), help="at most N rows (10; up to 1000)")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -35,7 +35,7 @@ def run(options: argparse.Namespace) -> int:
             whom.address.path, options.query, filters=options.filter, limit=options.limit, match=options.match
         ),
     )
-    code = remote.report(response, options.verbose)
+    code = remote.report(response, options.verbose, "LOOKUP", whom)
     rows = parse_lookup_body(response.body) if code is Exit.DONE else []
     if options.json:
         from app.commands import shapes

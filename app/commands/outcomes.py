@@ -1,7 +1,8 @@
 """Exit codes: the law of the command line, in two tables.
 
 A script can rely on them: 0 done, 1 failed, 2 usage, 3 not found, 4 conflict, 5 not permitted, 6 unreachable, 7 identity changed. What the
-server said is mapped by its status, what went wrong before it could say anything by its exception.
+server said is mapped by its status, what went wrong before it could say anything by its exception. What is wrong with the command line itself is
+"usage"; a file or folder it names that is missing or cannot be read is "failed"; "not found" is what a server has not.
 """
 
 from enum import IntEnum
@@ -25,7 +26,7 @@ MEANINGS = {
     Exit.DONE: "done",
     Exit.FAILED: "failed",
     Exit.USAGE: "wrong usage; nothing was done",
-    Exit.NOT_FOUND: "not found, or archived",
+    Exit.NOT_FOUND: "the server has no such thing, or it is archived",
     Exit.CONFLICT: "conflict: the document is at another version",
     Exit.NOT_PERMITTED: "not permitted: no token, an unknown or expired one, or one without this right",
     Exit.UNREACHABLE: "unreachable: no connection, none that can be trusted, or no answer in time",

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from app.commands.outcomes import ERRORS, Exit, Failure
-from app.commands.parser import PROGRAM, Command, command_parser
+from app.commands.parser import PROGRAM, Command, Parser, command_parser
 from app.commands.terminal import harmless, note
 
 _COMPONENTS = ("aioquic", "trio", "cryptography", "cmarkgfm")
@@ -41,7 +41,7 @@ def _own(line: list[str]) -> int:
         from app.commands import serve
 
         return serve.run(PROGRAM, line[len(debug) + 1 :] + debug)
-    parser = command_parser(_commands())
+    parser = command_parser(_commands(), lazy=True)
     options = parser.parse_args(line)
     if options.version:
         print(versions())
@@ -51,6 +51,11 @@ def _own(line: list[str]) -> int:
         parser.print_help(sys.stderr)
         return Exit.USAGE
     return command.run(options)
+
+
+def own_parser() -> Parser:
+    """The parser of the program under its own name; man page and shell completions are made from it."""
+    return command_parser(_commands())
 
 
 def _commands() -> tuple[Command, ...]:
@@ -63,7 +68,10 @@ def _commands() -> tuple[Command, ...]:
         listing,
         lookup,
         publish,
+        reload,
+        selftest,
         serve,
+        status,
         tokens,
         verify,
         versions,
@@ -72,6 +80,8 @@ def _commands() -> tuple[Command, ...]:
 
     return (
         serve.COMMAND,
+        status.COMMAND,
+        reload.COMMAND,
         tokens.GENERATE,
         tokens.LIST,
         tokens.REVOKE,
@@ -79,6 +89,7 @@ def _commands() -> tuple[Command, ...]:
         import_tree.COMMAND,
         export_tree.COMMAND,
         verify.COMMAND,
+        selftest.COMMAND,
         fingerprint.COMMAND,
         fetch.COMMAND,
         headings.COMMAND,
@@ -156,7 +167,8 @@ def _exit_of(error: BaseException, program: str) -> int:
             note(f"{program}: {error}")
             return error.code
         case OSError():
-            where = f"{error.filename}: " if error.filename is not None else ""
+            name = os.fsdecode(error.filename) if isinstance(error.filename, bytes) else error.filename
+            where = f"{name}: " if name is not None else ""
             note(f"{program}: {where}{error.strerror or error}")
             return Exit.FAILED
         case _ if type(error).__module__.startswith("app."):

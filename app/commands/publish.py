@@ -44,14 +44,25 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--yes", action="store_true", help="allow --meta retention=N, which deletes old versions"
     )
+    parser.add_argument(
+        "--reload", action="store_true", help="wait until the running server's LOOKUP knows the new version"
+    )
+    parser.add_argument(
+        "--runtime-dir", metavar="DIR", default="", help="with --reload: where that server's socket is"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
+    from app.protocol.paths import has_parent_segment
     from app.protocol.publisher import publisher_metadata, with_default_type
 
-    changes = bodies.metadata(options.meta, prune=options.yes)
+    changes = bodies.declared(options)
     if options.bare and changes:
         raise Failure("--bare writes no metadata; leave --meta out", Exit.USAGE)
+    if has_parent_segment(options.path):
+        raise Failure(
+            f"the path {options.path} leads upwards (..); give the path of the document itself", Exit.USAGE
+        )
     path = checked_path(options.path)
     if not path.endswith(".md"):
         raise Failure(f"{path} does not end in .md, as every document does", Exit.USAGE)
@@ -68,7 +79,25 @@ def run(options: argparse.Namespace) -> int:
 
     done = write(root, path, body, renewed)
     line(f"{'published' if done.created else 'unchanged'} {done.path} v{done.version}")
+    if options.reload:
+        line(_followed(root, options.runtime_dir, done))
     return Exit.DONE
+
+
+def _followed(root: str, runtime_dir: str, done: Written) -> str:
+    """Lets the running server take the document over; a line about that. Raises `Failure`."""
+    from app.commands import running
+    from app.server.runtime import Ask
+
+    place, status = running.server_of(root, runtime_dir)
+    folder = os.fsencode(os.path.realpath(root)).decode("utf-8", "replace")
+    path = done.path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    told = running.ask_for(place, Ask("reload", path, folder))
+    version = told["version"]
+    if version is None or version < done.version:
+        why = "; ".join(told["failed"].values()) or f"it serves {status['folder']}"
+        raise Failure(f"{done.path} v{done.version} is written, but the server does not know it: {why}")
+    return f"followed by the server of {status['root']} as v{version}"
 
 
 def write(root: str, path: str, body: bytes, renewed: Callable[[Metadata], Metadata]) -> Written:
@@ -116,7 +145,7 @@ def write(root: str, path: str, body: bytes, renewed: Callable[[Metadata], Metad
 def in_words(error: Exception, path: str) -> str:
     """A world's error for a person; their own texts are for logs."""
     words = {
-        "Archived": f"{path} is archived; unarchive it first",
+        "Archived": f"{path} is archived; bring it back first: `archive --undo`, at the server",
         "TooLarge": f"{path}: the text and its metadata are larger than a document may be",
         "Escapes": f"{path} leads out of the content directory through a symbolic link",
         "LostRace": f"{path}: somebody else writes this document at the same moment; try again",
@@ -134,7 +163,7 @@ def root_of(option: str | None) -> str:
         raise Failure("which content directory? give --root DIR or set DEMARKUS_ROOT", Exit.USAGE)
     if not os.path.isdir(root):
         raise Failure(
-            f"the content directory {root} does not exist"
+            f"the content directory {root} does not exist; make it first (mkdir)"
             if not os.path.exists(root)
             else f"{root} is no directory"
         )
@@ -162,9 +191,11 @@ COMMAND = Command(
     summary="write a document straight into a content directory, without a server",
     examples=(
         "publish --root /srv/world --path /docs/pump.md pump.md",
-        "publish --root /srv/world --path /docs/pump.md --meta tags=pump,site:north < pump.md",
+        "publish --root /srv/world --path /docs/pump.md --meta tags=pump,site:north --reload < pump.md",
     ),
     arguments=arguments,
     run=run,
-    notes="A running server shows the new version at once; LOOKUP and hash addresses follow at its next start.",
+    notes="A running server shows the new version at once; LOOKUP and hash addresses follow within two seconds if it watches "
+    "its content (DEMARKUS_WATCH), else with its next reload. --reload waits for that; without a server to wait for it exits "
+    "with code 6, the document written.",
 )

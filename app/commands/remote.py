@@ -8,7 +8,6 @@ talk to no other.
 import argparse
 import os
 import re
-import shutil
 import sys
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
@@ -19,7 +18,8 @@ from app.commands.terminal import note
 
 if TYPE_CHECKING:
     from app.client.client import Client
-    from app.client.errors import IdentityChanged, Untrusted
+    from app.client.errors import IdentityChanged, Unreachable, Untrusted
+    from app.client.tokenstore import Secret
     from app.protocol.addresses import Address
     from app.protocol.message import Response
 
@@ -29,12 +29,13 @@ _SECRET_MAX = 65536
 
 
 class Target(NamedTuple):
-    """Whom to talk to, with what secret, and whom to believe."""
+    """Whom to talk to, with what secret, and whom to believe; `pin_given`: the pin is from the command line."""
 
     address: "Address"
-    token: str | None
+    secret: "Secret | None"
     insecure: bool = False
     pin: str | None = None
+    pin_given: bool = False
     timeout: float | None = None
 
 
@@ -43,10 +44,12 @@ def arguments(parser: argparse.ArgumentParser, url: str = "mark://host[:port]/pa
     parser.add_argument("url", metavar="URL", help=url)
     secret = parser.add_mutually_exclusive_group()
     secret.add_argument("--auth", metavar="TOKEN", help="token for this server; - reads it from stdin")
-    secret.add_argument("--auth-file", metavar="FILE", help="read the token from a file")
+    secret.add_argument(
+        "--auth-file", metavar="FILE", help="read it from a file; else $DEMARKUS_AUTH, else ~/.mark"
+    )
     trust = parser.add_mutually_exclusive_group()
     trust.add_argument(
-        "--pin", metavar="sha256:HEX", help="take exactly this certificate, and remember it for this server"
+        "--pin", metavar="sha256:HEX", help="take exactly this certificate, and remember it in ~/.mark/pins"
     )
     trust.add_argument("--insecure", action="store_true", help="take any certificate; for trials only")
     parser.add_argument(
@@ -58,11 +61,13 @@ def arguments(parser: argparse.ArgumentParser, url: str = "mark://host[:port]/pa
 
 def target(options: argparse.Namespace) -> Target:
     """Reads the options. Raises `Failure`, `BadAddress`, `BadPin`, `BadTokenStore`."""
-    explicit = options.auth
-    if explicit == "-":
-        explicit = _secret_from_stdin()
+    from app.client.tokenstore import Secret
+
+    explicit = Secret(options.auth, "--auth") if options.auth else None
+    if options.auth == "-":
+        explicit = Secret(_secret_from_stdin(), "stdin")
     elif options.auth_file is not None:
-        explicit = _secret_file(options.auth_file)
+        explicit = Secret(_secret_file(options.auth_file), options.auth_file)
     whom = resolve(
         options.url, explicit=explicit, insecure=options.insecure, environment=os.environ, pin=options.pin
     )
@@ -70,7 +75,12 @@ def target(options: argparse.Namespace) -> Target:
 
 
 def resolve(
-    url: str, *, explicit: str | None, insecure: bool, environment: Mapping[str, str], pin: str | None = None
+    url: str,
+    *,
+    explicit: "Secret | None",
+    insecure: bool,
+    environment: Mapping[str, str],
+    pin: str | None = None,
 ) -> Target:
     """The server of a URL named on the command line, with the secret and the pin that are for it (operations §9)."""
     from app.client.pins import PinFile, parse_pin
@@ -81,8 +91,8 @@ def resolve(
     wanted = parse_pin(pin) if pin else None
     if wanted is None and not insecure:
         wanted = PinFile().get(address.dial)
-    token = resolve_token(address.dial, explicit, environment, TokenStore())
-    return Target(address, token, insecure, wanted)
+    secret = resolve_token(address.dial, explicit, environment, TokenStore())
+    return Target(address, secret, insecure, wanted, pin_given=bool(pin))
 
 
 def converse(whom: Target, work: "Callable[[Client], Awaitable[T]]") -> T:
@@ -93,7 +103,7 @@ def converse(whom: Target, work: "Callable[[Client], Awaitable[T]]") -> T:
     import trio
 
     from app.client.client import REQUEST_TIMEOUT, Client
-    from app.client.errors import ClientError, IdentityChanged, OutcomeUnknown, Untrusted
+    from app.client.errors import ClientError, IdentityChanged, OutcomeUnknown, Unreachable, Untrusted
 
     address = whom.address
 
@@ -103,7 +113,7 @@ def converse(whom: Target, work: "Callable[[Client], Awaitable[T]]") -> T:
             address.port,
             insecure=whom.insecure,
             pin=whom.pin,
-            token=whom.token,
+            token=whom.secret.token if whom.secret is not None else None,
             timeout=whom.timeout or REQUEST_TIMEOUT,
         ) as client:
             result = await work(client)
@@ -113,10 +123,13 @@ def converse(whom: Target, work: "Callable[[Client], Awaitable[T]]") -> T:
 
     try:
         return trio.run(session)
+    except Unreachable as error:
+        raise Failure(_how_to_reach(error, address), Exit.UNREACHABLE) from error
     except Untrusted as error:
         raise Failure(_how_to_trust(error, address), Exit.UNREACHABLE) from error
     except IdentityChanged as error:
-        raise Failure(_identity_changed(error, address), Exit.IDENTITY_CHANGED) from error
+        told = _other_than_given if whom.pin_given else _identity_changed
+        raise Failure(told(error, address), Exit.IDENTITY_CHANGED) from error
     except OutcomeUnknown as error:
         raise Failure(f"{error}; `versions {address.identity}` shows it") from error
     except ClientError as error:
@@ -135,11 +148,19 @@ def _remember(address: "Address", pin: str) -> None:
         note(f"the pin could not be remembered in {pins.path}: {error.strerror}")
 
 
+def _how_to_reach(error: "Unreachable", address: "Address") -> str:
+    return (
+        f"{error}\n"
+        f"  Is the server running, is {address.host} the right name, and is UDP port {address.port} open on the way to it?"
+    )
+
+
 def _how_to_trust(error: "Untrusted", address: "Address") -> str:
     return (
         f"{error}\n"
         f"  fingerprint shown: {error.fingerprint}\n"
-        f"  If this is your own server, compare with `{PROGRAM} fingerprint` on it; if they are equal, trust it from now on with\n"
+        f"  If this is your own server, compare with `{PROGRAM} fingerprint` on it (with the --state-dir it was started with, if any);\n"
+        "  if they are equal, trust it from now on with\n"
         f"    {pin_command(address, error.fingerprint)}\n"
         "  A certificate that should be valid may also be refused because this machine's clock is wrong."
     )
@@ -159,6 +180,22 @@ def _identity_changed(error: "IdentityChanged", address: "Address") -> str:
     )
 
 
+def _other_than_given(error: "IdentityChanged", address: "Address") -> str:
+    """Whoever gives a pin has compared it: that it differs is never a reason to take another."""
+    from app.client.pins import PinFile
+
+    pins = PinFile()
+    remembered = pins.get(address.dial)
+    stays = f"  The pin remembered in {pins.path} stays: {remembered}\n" if remembered else ""
+    return (
+        f"{error.where}: the server's certificate is not the one given with --pin; nothing was sent to it\n"
+        f"  given: {error.pinned}\n"
+        f"  shown: {error.seen}\n"
+        f"{stays}"
+        f"  `{PROGRAM} fingerprint` on the server prints what --pin has to be; if it prints the one given, something else answers here."
+    )
+
+
 def pin_command(address: "Address", fingerprint: str) -> str:
     """The command that pins a server, as it can be pasted into the shell this program was called from."""
     from app.protocol.addresses import Address
@@ -169,18 +206,24 @@ def pin_command(address: "Address", fingerprint: str) -> str:
 
 def self_command() -> str:
     """How to call this program again: by name if the shell finds it, else by its path."""
+    import shutil
+
     called = os.path.abspath(sys.argv[0])
     beside = os.path.join(os.path.dirname(called), PROGRAM)
     return PROGRAM if shutil.which(PROGRAM) or not os.access(beside, os.X_OK) else beside
 
 
-def report(response: "Response", verbose: bool) -> Exit:
-    """Tells on stderr what the status calls for, and gives the exit code."""
+def report(response: "Response", verbose: bool, verb: str, whom: Target) -> Exit:
+    """Tells on stderr what the answer to this verb calls for, and gives the exit code."""
     if verbose:
         note(status_line(response))
     code = exit_of(response.status)
     if code is not Exit.DONE:
+        from app.commands.cures import cure
+
         note(f"{PROGRAM}: {response.status or 'no status'}: {message_of(response)}")
+        if told := cure(response, verb, whom.address, whom.secret):
+            note(f"  {told}")
     return code
 
 
@@ -208,9 +251,12 @@ def number(text: str | None) -> int | None:
 
 
 def _seconds(text: str) -> float:
-    seconds = float(text)
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0
     if not 0 < seconds <= 3600:
-        raise argparse.ArgumentTypeError("seconds are more than 0 and at most 3600")
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds, more than 0 and at most 3600")
     return seconds
 
 
@@ -218,23 +264,25 @@ def _secret_from_stdin() -> str:
     if sys.stdin is not None and sys.stdin.isatty():
         import getpass
 
-        return _secret(getpass.getpass("token: ").encode("utf-8", "surrogateescape"), "what was typed")
-    return _secret(sys.stdin.buffer.readline(_SECRET_MAX) if sys.stdin is not None else b"", "stdin")
+        typed = getpass.getpass("token: ").encode("utf-8", "surrogateescape")
+        return _secret(typed, "what was typed", Exit.USAGE)
+    data = sys.stdin.buffer.readline(_SECRET_MAX) if sys.stdin is not None else b""
+    return _secret(data, "stdin", Exit.USAGE)
 
 
 def _secret_file(path: str) -> str:
     try:
         with open(path, "rb") as file:
-            return _secret(file.read(_SECRET_MAX), path)
+            return _secret(file.read(_SECRET_MAX), path, Exit.FAILED)
     except OSError as error:
-        raise Failure(f"cannot read the token from {path}: {error.strerror}", Exit.USAGE) from error
+        raise Failure(f"cannot read the token from {path}: {error.strerror}") from error
 
 
-def _secret(data: bytes, where: str) -> str:
+def _secret(data: bytes, where: str, code: Exit) -> str:
     try:
         token = data.decode("utf-8").strip()
     except UnicodeDecodeError:
         token = ""
     if not token or "\n" in token:
-        raise Failure(f"no token in {where}: one line of text is expected", Exit.USAGE)
+        raise Failure(f"no token in {where}: one line of text is expected", code)
     return token

@@ -159,6 +159,9 @@ class Verify(msgspec.Struct):
     root: Annotated[str, Meta(description="the content directory")]
     sound: Annotated[bool, Meta(description="true when nothing was found")]
     faults: Annotated[list[str], Meta(description="one sentence for each fault")]
+    documents: Annotated[int, Meta(description="how many were looked at")] = 0
+    versions: Annotated[int, Meta(description="how many versions were read")] = 0
+    plain: Annotated[list[str], Meta(description="markdown files in the root that are no documents")] = []
 
 
 class Fingerprint(msgspec.Struct):
@@ -166,6 +169,50 @@ class Fingerprint(msgspec.Struct):
 
     fingerprint: Annotated[str, Meta(description="sha256: and 64 hexadecimal digits, as --pin takes it")]
     certificate: Annotated[str, Meta(description="the file it is in")]
+
+
+class ServerStatus(msgspec.Struct, kw_only=True):
+    """How the server on this machine is."""
+
+    version: Annotated[str, Meta(description="of the server")]
+    pid: Annotated[int, Meta(description="its process")]
+    uptime: Annotated[int, Meta(description="seconds since it started")]
+    address: Annotated[
+        str, Meta(description="what it listens on; nothing before the colon means all addresses")
+    ]
+    root: Annotated[str, Meta(description="the content directory as it was named")]
+    folder: Annotated[str, Meta(description="where that leads")]
+    documents: Annotated[int, Meta(description="live documents")]
+    sections: Annotated[int, Meta(description="their indexed sections")]
+    index_bytes: Annotated[int, Meta(description="memory that the section index takes")]
+    body_bytes: Annotated[int, Meta(description="size of all live documents' texts")]
+    connections: Annotated[int, Meta(description="open now")]
+    watching: Annotated[
+        bool, Meta(description="whether changes behind its back are taken over by themselves")
+    ]
+    reloaded: Annotated[str | None, Meta(description="time of the last reload, RFC 3339 in UTC")] = None
+    reload_ok: Annotated[bool | None, Meta(description="whether its content could be read")] = None
+    reload_text: Annotated[str | None, Meta(description="what it found, or why it failed")] = None
+    fingerprint: Annotated[str, Meta(description="of the certificate, as --pin takes it")]
+    certificate_expires: Annotated[str, Meta(description="RFC 3339 in UTC")]
+    clock_ok: Annotated[bool, Meta(description="whether the board's clock can be right")]
+    clock: Annotated[str, Meta(description="what is wrong with it, if anything")]
+
+
+class Reload(msgspec.Struct, kw_only=True):
+    """What a reload came to."""
+
+    ok: Annotated[bool, Meta(description="whether every part could be read")]
+    failed: Annotated[
+        dict[str, str], Meta(description="certificate, tokens, content: why it stays as it was")
+    ] = {}
+    added: Annotated[int, Meta(description="documents that are new")]
+    replaced: Annotated[int, Meta(description="documents with another text, metadata or time")]
+    archived: Annotated[int, Meta(description="documents that were archived")]
+    unarchived: Annotated[int, Meta(description="documents that are live again")]
+    gone: Annotated[int, Meta(description="documents that are no more")]
+    read_bytes: Annotated[int, Meta(description="how much text had to be read")]
+    milliseconds: Annotated[int, Meta(description="how long the content took")]
 
 
 SHAPES: dict[str, type[msgspec.Struct]] = {
@@ -178,6 +225,8 @@ SHAPES: dict[str, type[msgspec.Struct]] = {
     "tokens": Tokens,
     "verify": Verify,
     "fingerprint": Fingerprint,
+    "status": ServerStatus,
+    "reload": Reload,
 }
 
 

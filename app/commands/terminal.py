@@ -60,6 +60,7 @@ class Progress:
         self._label = label
         self._visible = sys.stderr is not None and sys.stderr.isatty()
         self._drawn = -_REDRAW
+        self._open = False
 
     def __call__(self, done: int, total: int) -> None:
         """Draws at most ten times a second, and the end in any case."""
@@ -71,3 +72,9 @@ class Progress:
         end = "\n" if done >= total else ""
         sys.stderr.write(f"\r{self._label} [{'#' * filled}{'.' * (_BAR_WIDTH - filled)}] {done}/{total}{end}")
         sys.stderr.flush()
+        self._open = not end
+
+    def leave(self) -> None:
+        """Ends the line of a bar that will not get to its end."""
+        if self._open:
+            sys.stderr.write("\n")

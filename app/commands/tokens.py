@@ -18,8 +18,19 @@ if TYPE_CHECKING:
 
 def generate_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--label", metavar="NAME", required=True, help="its name, as the audit log shows it")
-    parser.add_argument("--paths", metavar="A,B", default="/*", help="path patterns, such as /docs/** (/*)")
-    parser.add_argument("--ops", metavar="A,B", default="publish", help="read, publish, or both (publish)")
+    parser.add_argument(
+        "--paths",
+        metavar="A,B",
+        default="/*",
+        help="path patterns, such as '/docs/**'; by default '/*', which is what lies directly in the root and nothing "
+        "in folders; '/**' is everything",
+    )
+    parser.add_argument(
+        "--ops",
+        metavar="A,B",
+        default="publish",
+        help="publish (the default: write, append, archive), read, or both",
+    )
     parser.add_argument(
         "--tokens", metavar="FILE", default=None, help="token file to append to; else $DEMARKUS_TOKENS"
     )
@@ -29,7 +40,28 @@ def generate(options: argparse.Namespace) -> int:
     from app.world import tokenfile
 
     file = options.tokens or os.environ.get("DEMARKUS_TOKENS") or None
-    return tell(tokenfile.generate(options.label, parts(options.paths), parts(options.ops), file))
+    paths, operations = parts(options.paths), parts(options.ops)
+    code = tell(tokenfile.generate(options.label, paths, operations, file))
+    note(f"\nIt allows to {' and '.join(dict.fromkeys(operations))}:")
+    for path in paths:
+        note(f"  {path}  {covered(path)}")
+    if file is None:
+        note("No server knows it yet: add the entry above to its token file, or name that with --tokens.")
+    return code
+
+
+def covered(pattern: str) -> str:
+    """What a path pattern matches, in words (wire §7.2)."""
+    folder, _, tail = pattern.rpartition("/")
+    if pattern == "/**":
+        return "everything"
+    if any(char in folder for char in "*?[\\"):
+        return "what matches this pattern"
+    if tail == "**":
+        return f"everything below {folder}"
+    if tail == "*":
+        return f"what lies directly in {folder or 'the root'}, nothing in its folders"
+    return "what matches this pattern" if any(char in tail for char in "*?[\\") else "this one document"
 
 
 def list_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,13 +76,10 @@ def list_tokens(options: argparse.Namespace) -> int:
     if not options.json:
         return tell(tokenfile.list_tokens(file))
     from app.commands import shapes
-    from app.world.tokens import TokenTable
 
-    with open(file, "rb") as source:
-        table = TokenTable.parse(source.read())
     rows = [
         shapes.Token(token.label, list(token.paths), list(token.operations), token.expires or None)
-        for token in sorted(table.tokens, key=lambda token: token.label)
+        for token in tokenfile.tokens_of(file)
     ]
     answer(shapes.encode(shapes.Tokens(rows)))
     return Exit.DONE
@@ -104,7 +133,9 @@ GENERATE = Command(
     ),
     arguments=generate_arguments,
     run=generate,
-    notes="A token with the operation read makes the paths it covers private to its holders.",
+    notes="The token is the only thing on stdout, so that it can be kept with > FILE; who reads that file has the token. With the "
+    "operation read the paths it covers can be read by its holders only. It never expires, unless you add\n"
+    'expires = "2027-12-31T23:59:59Z" to its entry in the token file.',
 )
 LIST = Command(
     name="token list",

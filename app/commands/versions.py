@@ -14,7 +14,7 @@ def run(options: argparse.Namespace) -> int:
 
     whom = remote.target(options)
     response = remote.converse(whom, lambda client: client.versions(whom.address.path))
-    code = remote.report(response, options.verbose)
+    code = remote.report(response, options.verbose, "VERSIONS", whom)
     keys = response.metadata
     history = [
         shapes.Version(number, rfc3339(modified)) for number, modified in parse_versions(response.body)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from app.commands import bodies, remote
 from app.commands.outcomes import Exit, Failure
-from app.commands.parser import Command
+from app.commands.parser import Command, whole
 from app.commands.terminal import answer, line, note
 
 if TYPE_CHECKING:
@@ -18,7 +18,10 @@ def put_arguments(parser: argparse.ArgumentParser) -> None:
     bodies.arguments(parser)
     version = parser.add_mutually_exclusive_group()
     version.add_argument(
-        "--expected-version", metavar="N", type=_whole, help="the version this replaces; 0 for a new document"
+        "--expected-version",
+        metavar="N",
+        type=whole(0),
+        help="the version this replaces; 0 for a new document",
     )
     version.add_argument("--force", action="store_true", help="replace whatever is there")
     parser.add_argument(
@@ -34,15 +37,20 @@ def put(options: argparse.Namespace) -> int:
             Exit.USAGE,
         )
     whom = remote.target(options)
-    metadata = bodies.metadata(options.meta, prune=options.yes)
-    body = _text(options)
+    metadata = bodies.declared(options)
+    body = bodies.read_body(options)
+    if not body:
+        raise Failure(
+            "the text is empty; `archive` takes a document out of sight, `archive --undo` brings it back",
+            Exit.USAGE,
+        )
     response = remote.converse(
         whom,
         lambda client: client.publish(
             whom.address.path, body, expected_version=options.expected_version, metadata=metadata
         ),
     )
-    return _tell(options, whom, response)
+    return _tell(options, whom, response, "PUBLISH")
 
 
 def append_arguments(parser: argparse.ArgumentParser) -> None:
@@ -51,7 +59,7 @@ def append_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--expected-version",
         metavar="N",
-        type=_whole,
+        type=whole(1),
         help="the version to append to; without it the current one",
     )
     parser.add_argument(
@@ -61,12 +69,14 @@ def append_arguments(parser: argparse.ArgumentParser) -> None:
 
 def append(options: argparse.Namespace) -> int:
     whom = remote.target(options)
-    metadata = bodies.metadata(options.meta, prune=options.yes)
-    body = _text(options)
+    metadata = bodies.declared(options)
+    body = bodies.read_body(options)
+    if not body:
+        raise Failure("the text is empty; there is nothing to append", Exit.USAGE)
     response = remote.converse(
         whom, lambda client: append_to(client, whom.address.path, body, options.expected_version, metadata)
     )
-    return _tell(options, whom, response)
+    return _tell(options, whom, response, "APPEND")
 
 
 async def append_to(
@@ -96,21 +106,11 @@ def archive(options: argparse.Namespace) -> int:
             client.publish(path, b"", expected_version=None) if options.undo else client.archive(path)
         ),
     )
-    return _tell(options, whom, response)
+    return _tell(options, whom, response, "ARCHIVE")
 
 
-def _text(options: argparse.Namespace) -> bytes:
-    body = bodies.read_body(options)
-    if not body:
-        raise Failure(
-            "the text is empty; `archive` takes a document out of sight, `archive --undo` brings it back",
-            Exit.USAGE,
-        )
-    return body
-
-
-def _tell(options: argparse.Namespace, whom: remote.Target, response: "Response") -> int:
-    code = remote.report(response, options.verbose)
+def _tell(options: argparse.Namespace, whom: remote.Target, response: "Response", verb: str) -> int:
+    code = remote.report(response, options.verbose, verb, whom)
     keys = response.metadata
     version = remote.number(keys.get("version"))
     if options.json:
@@ -136,12 +136,6 @@ def _tell(options: argparse.Namespace, whom: remote.Target, response: "Response"
     return code
 
 
-def _whole(text: str) -> int:
-    if not text.isascii() or not text.isdigit():
-        raise argparse.ArgumentTypeError("a version is a whole number")
-    return int(text)
-
-
 PUT = Command(
     name="put",
     summary="write a document over the network, as a new version",
@@ -152,7 +146,8 @@ PUT = Command(
     arguments=put_arguments,
     run=put,
     shape="write",
-    notes="The metadata given replaces that of the earlier version.",
+    notes="The metadata given replaces that of the earlier version. The text is taken byte for byte: --body adds no line end; "
+    "printf 'line\\n' | ... does.",
 )
 APPEND = Command(
     name="append",

@@ -6,8 +6,10 @@ keys come from the network.
 """
 
 import enum
+import functools
 import ipaddress
 import math
+from collections.abc import Hashable
 
 import msgspec
 
@@ -33,11 +35,11 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     max_connections: int = 1024
     """An idle connection holds about 77 KiB: this many stay below 80 MB."""
     per_address: int = 256
-    """A quarter of them, so that no single address (or IPv6 /64, which one host owns) can keep everybody else out."""
+    """A quarter of them, for a single address (or IPv6 /64, which one host owns)."""
     half_open: int = 512
-    """Handshakes in progress: each holds 90 KiB for a client that has proved nothing. Past this, silence: an honest client repeats itself."""
+    """Handshakes in progress: each holds 90 KiB. Past this, as past the two above, a newcomer takes the place of another."""
     retry_above: int = 32
-    """From here on a client proves its address first (Retry): one more round trip, but forged addresses cost 0.25 ms instead of 2.8 ms."""
+    """From here on a client proves its address first (Retry): one more round trip, but forged addresses cost 0.03 ms instead of 2.8 ms."""
     handshake_timeout: float = 8.0
     """A handshake takes three round trips; the library itself would wait for the whole idle timeout."""
 
@@ -110,31 +112,69 @@ class Verdict(enum.Enum):
     IGNORE = enum.auto()
 
 
+_FORGERIES = 5.0
+_FORGERIES_AT_ONCE = 20
+"""First flights without sense per second, and at once, that raise no suspicion. Each costs a connection: 0.3 ms."""
+
+_SUSPICION = 10.0
+"""Seconds for which everybody proves his address after a flood of such flights."""
+
+_ENTRIES = 20.0
+_ENTRIES_AT_ONCE = 50
+"""Connections per second, and at once, of one address that had to prove itself: a proof can be had once and its use repeated."""
+
+
 class Door:
     """Counts connections, in all, half open and per address, and judges who may come in."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._per_network: dict[str, int] = {}
+        self._forgeries = Rate(_FORGERIES, _FORGERIES_AT_ONCE, 0.0, 1)
+        self._entries = Rate(_ENTRIES, _ENTRIES_AT_ONCE, 0.0, limits.addresses)
+        self._suspicious_until = -math.inf
         self.connections = 0
         self.half_open = 0
         self.refused = 0
         self.retried = 0
 
-    def judge(self, address: str, *, proved: bool) -> Verdict:
-        """The verdict on a first datagram from this address; `proved` = it carried the token of our Retry."""
-        limits = self._limits
-        if (
-            self.connections >= limits.max_connections
-            or self.half_open >= limits.half_open
-            or self._per_network.get(network_of(address), 0) >= limits.per_address
-        ):
-            self.refused += 1
-            return Verdict.IGNORE
-        if not proved and self.half_open >= limits.retry_above:
+    def judge(self, address: str, now: float, *, proved: bool) -> Verdict:
+        """The verdict on a first datagram from this address; `proved` = it carried the token of our Retry.
+
+        Who has proved his address is accepted although it may be `full`: then somebody else must go first.
+        """
+        if proved:
+            if self._entries.take(network_of(address), now) is None:
+                self.refused += 1
+                return Verdict.IGNORE
+        elif now < self._suspicious_until or self.half_open >= self._limits.retry_above or self.full(address):
             self.retried += 1
             return Verdict.RETRY
         return Verdict.ACCEPT
+
+    def full(self, address: str) -> bool:
+        """Whether there is no room for one more connection of this address."""
+        limits = self._limits
+        return (
+            self.connections >= limits.max_connections
+            or self.half_open >= limits.half_open
+            or self.held(address) >= limits.per_address
+        )
+
+    def makes_room(self, other: str, address: str, *, confirmed: bool) -> bool:
+        """Whether the end of this connection of `other` lets one of `address` in, as far as one cap can be told."""
+        if self.held(address) >= self._limits.per_address:
+            return network_of(other) == network_of(address)
+        return not confirmed or self.half_open < self._limits.half_open
+
+    def held(self, address: str) -> int:
+        """Connections of whom this address stands for."""
+        return self._per_network.get(network_of(address), 0)
+
+    def forged(self, now: float) -> None:
+        """A first flight made no sense. Many of them are a flood, and then nobody is believed without proof for a while."""
+        if self._forgeries.take("", now) is None:
+            self._suspicious_until = now + _SUSPICION
 
     def enter(self, address: str) -> None:
         """A half-open connection begins."""
@@ -158,12 +198,53 @@ class Door:
             self.half_open -= 1
 
 
+@functools.lru_cache(maxsize=2048)
 def network_of(address: str) -> str:
     """Whom an address stands for when connections are counted: an IPv6 host owns its whole /64."""
     if ":" not in address:
         return address
     packed = ipaddress.IPv6Address(address).packed
     return packed[:8].hex()
+
+
+class Patience:
+    """How much processor time strangers without proof may have: a share of one core, saved up for a moment.
+
+    While there is any, all are answered. When it is spent, only those who ask again are, from a reserve that the others cannot touch: a flood of
+    forged datagrams is new every time, an honest client repeats itself. Whoever was there before is kept in a table of marks, which takes
+    no more memory however many come, and errs now and then in a stranger's favour.
+    """
+
+    SHARE = 1 / 3
+    SAVED = 0.05
+    RESERVE = 0.05
+    """Seconds."""
+
+    _MARKS = 1 << 18
+    _SPAN = 2.0
+    """Seconds of one mark's number. One is known for one to two spans: clients repeat themselves after 0.2 to 1 s."""
+
+    def __init__(self) -> None:
+        self._marks = bytearray(self._MARKS)
+        self._left = self.SAVED
+        self._then = -math.inf
+
+    def all_heard(self, now: float) -> bool:
+        """Whether everybody may be answered now."""
+        self._left = min(self.SAVED, self._left + (now - self._then) * self.SHARE)
+        self._then = now
+        return self._left > 0.0
+
+    def asks_again(self, who: Hashable, now: float) -> bool:
+        """Whether this stranger was here a moment ago and may be answered. Remembers it."""
+        place = hash(who) % self._MARKS
+        number = int(now / self._SPAN) % 255
+        then, self._marks[place] = self._marks[place], number + 1
+        return then > 0 and (number + 1 - then) % 255 <= 1 and self._left > -self.RESERVE
+
+    def spend(self, seconds: float) -> None:
+        """Counts the time that answers took."""
+        self._left -= seconds
 
 
 class Budget:

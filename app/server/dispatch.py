@@ -37,6 +37,11 @@ _READS: dict[str, Callable[[World, Call], Response]] = {
 _LISTED_INLINE = 500
 """Documents in a world up to which a listing is quick enough for the event loop; it asks the disk about each entry."""
 
+_LATE = Fault("server-error", "internal error", "the request deadline passed")
+
+_TIDY_PAUSE = 0.02
+"""Seconds between two steps of tidying: requests come first."""
+
 _READERS = 4
 """Threads for reads: as many as a board has cores."""
 
@@ -45,7 +50,7 @@ class Dispatcher:
     """Answers requests about one world.
 
     `tokens` is the table in force, None when no token file is configured. `now` gives the wall clock in seconds since 1970; `timeout` is the
-    deadline of a request in seconds, 0 = none.
+    deadline of a request in seconds, 0 = none. `index` is held while the indexes change or a thread reads them.
     """
 
     def __init__(
@@ -59,15 +64,36 @@ class Dispatcher:
         log: Log,
     ) -> None:
         # Held while a thread reads the indexes, and while they change: they know one thread at a time.
-        self._index = trio.Lock()
-        self.writer = Writer(world, index=self._index, now=now, patience=timeout)
-        self._world = world
+        self.index = trio.Lock()
+        self.writer = Writer(world, index=self.index, now=now, patience=timeout, grown=self.grown)
+        self._untidy = trio.Event()
+        self.world = world
         self._tokens = tokens
         self._read_only = read_only
         self._now = now
         self._timeout = timeout or math.inf
         self._log = log
         self._readers = trio.CapacityLimiter(_READERS)
+
+    def grown(self) -> None:
+        """The indexes have changed, and may be tidied."""
+        self._untidy.set()
+
+    async def tidy(self) -> None:
+        """Tidies the indexes after changes, a few milliseconds at a time, until cancelled."""
+        while True:
+            await self._untidy.wait()
+            self._untidy = trio.Event()
+            more = True
+            while more:
+                await trio.sleep(_TIDY_PAUSE)
+                async with self.index:
+                    more = self.world.fold()
+
+    def use_world(self, world: World) -> None:
+        """Answers the requests to come from another world; running ones keep theirs. Only while writes and `index` are held."""
+        self.world = world
+        self.writer.use_world(world)
 
     def use_tokens(self, tokens: TokenTable) -> None:
         """Puts another token table into force for the requests to come; running ones keep theirs (wire §7.5)."""
@@ -125,21 +151,21 @@ class Dispatcher:
         """The work of a read that is too long for the event loop; None for one that opens a single file, or asks memory, or lists a small world."""
         if call.verb == "VERSIONS":
             return self._in_thread(call, nullcontext())
+        if call.verb == "LOOKUP" and lookups.is_long(call):
+            return self._in_pieces(call)
         may_list = call.verb == "LIST" or (
             call.verb == "FETCH"
             and not (call.path.endswith(".md") or hash_of(call.path) or split_version(call.path))
         )
-        if may_list and len(self._world.catalog) > _LISTED_INLINE:
-            return self._in_thread(call, self._index)
+        if may_list and len(self.world.catalog) > _LISTED_INLINE:
+            return self._in_thread(call, self.index)
         return None
 
     def _read(self, call: Call) -> Response:
         try:
-            return _READS[call.verb](self._world, call)
-        except Fault as fault:
-            return self._refused(call, fault)
-        except WorldError as error:
-            return self._refused(call, fault_of(error, call.path))
+            return _READS[call.verb](self.world, call)
+        except (Fault, WorldError) as error:
+            return self._refused(call, error)
 
     async def _in_thread(self, call: Call, lock: AbstractAsyncContextManager[object]) -> Response:
         with trio.move_on_after(self._timeout):
@@ -147,7 +173,16 @@ class Dispatcher:
                 return await trio.to_thread.run_sync(
                     self._read, call, limiter=self._readers, abandon_on_cancel=True
                 )
-        return self._refused(call, Fault("server-error", "internal error", "the request deadline passed"))
+        return self._refused(call, _LATE)
+
+    async def _in_pieces(self, call: Call) -> Response:
+        with trio.move_on_after(self._timeout):
+            async with self.index:
+                try:
+                    return await lookups.lookup_in_pieces(self.world, call)
+                except (Fault, WorldError) as error:
+                    return self._refused(call, error)
+        return self._refused(call, _LATE)
 
     def _write(self, call: Call) -> Response | Awaitable[Response]:
         try:
@@ -160,8 +195,9 @@ class Dispatcher:
             return self._refused(call, fault)
         return self.writer.handle(call, label)
 
-    def _refused(self, call: Call, fault: Fault) -> Response:
-        """The answer to a fault, with the line that it leaves in the log (operations §5)."""
+    def _refused(self, call: Call, error: Fault | WorldError) -> Response:
+        """The answer to an error, with the line that it leaves in the log (operations §5)."""
+        fault = error if isinstance(error, Fault) else fault_of(error, call.path)
         if fault.status in ("unauthorized", "not-permitted"):
             self._log("warn", fault.status, operation=call.verb, path=call.shown_path)
         elif fault.status == "server-error":

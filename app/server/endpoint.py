@@ -11,6 +11,7 @@ requests of one connection in `session`, the rules of admission in `admission`, 
 import heapq
 import itertools
 import math
+import time
 import traceback
 import weakref
 from collections.abc import Awaitable, Callable
@@ -19,12 +20,13 @@ import msgspec
 import trio
 
 from app.protocol.text import Log
-from app.server.admission import Budget, Door, Limits, Rate, Throttle, Verdict
+from app.server.admission import Budget, Door, Limits, Patience, Rate, Throttle, Verdict
 from app.server.certificate import Certificate
-from app.server.datagrams import Address, Datagrams, plain_host
+from app.server.datagrams import Address, Datagram, Datagrams, plain_host
 from app.server.exchange import Exchange
-from app.server.quic import Listener, destination
+from app.server.quic import Listener
 from app.server.session import Session, Shared
+from app.server.strangers import First, Proofs, destination, first, stateless_reset, version_negotiation
 
 __all__ = ["SERVER_ERROR", "Answer", "Endpoint", "Exchange", "Limits", "Stats"]
 
@@ -69,6 +71,8 @@ class Endpoint:
         self._log = log
         self._listener = Listener(certificate, limits)
         self._door = Door(limits)
+        self._proofs = Proofs()
+        self._patience = Patience()
         self._sessions: dict[Session, None] = {}
         self._shared = Shared(
             limits=limits,
@@ -167,28 +171,34 @@ class Endpoint:
             self._turn()
 
     def _turn(self) -> None:
-        """Takes what has arrived, then lets every connection that got something have its say."""
+        """Takes what has arrived, then lets every connection that got something have its say. Strangers come last."""
         now = self._clock()
         touched: dict[Session, None] = {}
+        strangers: list[Datagram] = []
         routes = self._shared.routes
-        for data, address in self._socket.receive():
-            target = destination(data)
+        for datagram in self._socket.receive():
+            target = destination(datagram[0])
             if target is None:
                 continue
             session = routes.get(target)
-            if session is None:  # a session without streams is empty, and false
-                session = self._meet(data, address, now)
             if session is None:
-                continue
-            try:
-                session.receive(data, address, now)
-            except Exception as error:
-                self._fail(session, error, now)
+                strangers.append(datagram)
             else:
-                touched[session] = None
+                self._give(session, datagram, touched, now)
         for session in touched:
             if not session.over:  # closed in this very turn
                 self._settle(session, now)
+        if strangers:
+            self._meet(strangers, now)
+
+    def _give(self, session: Session, datagram: Datagram, touched: dict[Session, None], now: float) -> None:
+        """Gives a connection a datagram."""
+        try:
+            session.receive(*datagram, now)
+        except Exception as error:
+            self._fail(session, error, now)
+        else:
+            touched[session] = None
 
     def _settle(self, session: Session, now: float) -> None:
         """Lets a connection act on what it got, sends what it has to say and sets its timer."""
@@ -251,33 +261,127 @@ class Endpoint:
 
     # Connections.
 
-    def _meet(self, data: bytes, address: Address, now: float) -> Session | None:
-        """A datagram for no connection we know: perhaps the first of a new one, perhaps a late one of one that we forgot."""
-        listener = self._listener
-        peer = plain_host(address)
-        first = listener.first(data)
-        if first is None:
-            reset = listener.stateless_reset(data)
-            if reset is not None and self._resets.take(peer, now) is not None:
-                self._socket.send([(reset, address)])
-            return None
-        if not first.supported:
-            self._socket.send([(listener.version_negotiation(first), address)])
-            return None
+    def _meet(self, strangers: list[Datagram], now: float) -> None:
+        """Datagrams for no connection we know. Those with a proof of address go first, so that a flood of others is not in their way."""
+        touched: dict[Session, None] = {}
+        unproved: list[tuple[First | None, Datagram]] = []
+        for datagram in strangers:
+            data, address = datagram
+            head = first(data)
+            original = self._proofs.check(head, address, now) if head is not None and head.token else None
+            if head is not None and original is not None:
+                self._let_in(head, original, datagram, touched, now)
+            elif head is not None or not data[0] & 0x80:
+                unproved.append((head, datagram))
+        if not self._patience.all_heard(now):
+            unproved = self._those_who_ask_again(unproved, now)
+        if unproved:
+            self._hear(unproved, touched, now)
+        for session in touched:
+            if not session.over:
+                self._settle(session, now)
+                if session.forged:
+                    self._door.forged(now)
+
+    def _those_who_ask_again(
+        self, unproved: list[tuple[First | None, Datagram]], now: float
+    ) -> list[tuple[First | None, Datagram]]:
+        """There are more strangers than there is time for: the others get silence."""
+        heard = [
+            (head, datagram)
+            for head, datagram in unproved
+            if self._patience.asks_again((destination(datagram[0]), datagram[1]), now)
+        ]
+        if len(heard) < len(unproved):
+            self._door.refused += len(unproved) - len(heard)
+            peer = plain_host(unproved[0][1][1])
+            self._warn("concurrency limited", now, ip=peer, error="too many first datagrams")
+        return heard
+
+    def _hear(
+        self, unproved: list[tuple[First | None, Datagram]], touched: dict[Session, None], now: float
+    ) -> None:
+        """Lets those in who need no proof, and answers the others: prove your address, speak our version, forget this connection."""
+        rest: list[tuple[First | None, Datagram]] = []
+        for head, datagram in unproved:
+            if head is None or not head.supported:
+                rest.append((head, datagram))
+            elif head.destination in self._shared.routes:  # the second part of a first flight
+                self._let_in(head, None, datagram, touched, now)
+            elif not self._shared.draining:
+                verdict = self._door.judge(plain_host(datagram[1]), now, proved=False)
+                if verdict is Verdict.ACCEPT:
+                    self._let_in(head, None, datagram, touched, now)
+                else:
+                    rest.append((head, datagram))
+        if rest:
+            begun = time.thread_time()
+            answers: list[Datagram] = []
+            for head, (data, address) in rest:
+                answer = self._answer_to(head, data, address, now)
+                if answer is not None:
+                    answers.append((answer, address))
+            self._socket.send(answers)
+            self._patience.spend(time.thread_time() - begun)
+
+    def _answer_to(self, head: First | None, data: bytes, address: Address, now: float) -> bytes | None:
+        if head is None:
+            if self._resets.take(plain_host(address), now) is None:
+                return None
+            return stateless_reset(self._listener.reset_key, data)
+        return self._proofs.retry(head, address, now) if head.supported else version_negotiation(head)
+
+    def _let_in(
+        self,
+        head: First,
+        original: bytes | None,
+        datagram: Datagram,
+        touched: dict[Session, None],
+        now: float,
+    ) -> None:
+        """Gives a first datagram to its connection, which begins with it if there is room."""
+        session = self._shared.routes.get(head.destination)
+        if session is None:
+            session = self._begin(head, original, plain_host(datagram[1]), now)
+        if session is not None:
+            self._give(session, datagram, touched, now)
+
+    def _begin(self, head: First, original: bytes | None, peer: str, now: float) -> Session | None:
+        """A connection begins; None if there is no room for it. Who proved his address may take the place of another."""
+        door = self._door
         if self._shared.draining:
             return None
-        original = listener.proved(first, address, now)
-        verdict = self._door.judge(peer, proved=original is not None)
-        if verdict is Verdict.RETRY:
-            self._socket.send([(listener.retry(first, address, now), address)])
+        if original is not None and door.judge(peer, now, proved=True) is Verdict.IGNORE:
+            self._warn("concurrency limited", now, ip=peer, error="too many connections a second")
             return None
-        if verdict is Verdict.IGNORE:
-            self._warn("concurrency limited", now, ip=peer, error="too many connections")
-            return None
-        session = Session(self._shared, listener.accept(first, original), peer, first.destination, now)
+        while door.full(peer):
+            if not self._make_room(peer, now):
+                door.refused += 1
+                self._warn("concurrency limited", now, ip=peer, error="too many connections")
+                return None
+        session = Session(self._shared, self._listener.accept(head, original), peer, head.destination, now)
         self._sessions[session] = None
-        self._door.enter(peer)
+        door.enter(peer)
         return session
+
+    def _make_room(self, peer: str, now: float) -> bool:
+        """Closes the connection that has been idle longest of those whose address holds most; False if all are at work.
+
+        A request that is still arriving is no work: it would be an easy way to keep a place for ever.
+        """
+        door = self._door
+        idle = [
+            session
+            for session in self._sessions
+            if door.makes_room(session.peer, peer, confirmed=session.confirmed) and not session.running()
+        ]
+        if not idle:
+            return False
+        session = max(idle, key=lambda session: (door.held(session.peer), -session.moved_at))
+        self._sheds += 1
+        self._warn("connection shed", now, ip=session.peer, error="its place was needed for another")
+        self._close(session, now)
+        return True
 
     def _close(self, session: Session, now: float) -> None:
         try:

@@ -1,4 +1,4 @@
-"""The server's one door to aioquic: connections with bounded windows, and the answers to datagrams that belong to none.
+"""The server's one door to aioquic: connections with bounded windows.
 
 aioquic's connection is a machine without I/O: datagrams and the time go in, events and datagrams come out. It is used unmodified but for what
 it has no setting for. These private names are touched, all here, and a test fails when one of them moves:
@@ -15,13 +15,9 @@ not probe the path, and a path that carries less than 1,280 drops bigger ones wi
 
 import hmac
 import logging
-import os
-import struct
 from collections.abc import KeysView
 
-import msgspec
-from aioquic.buffer import Buffer  # type: ignore[attr-defined]
-from aioquic.quic.configuration import SMALLEST_MAX_DATAGRAM_SIZE, QuicConfiguration
+from aioquic.quic.configuration import QuicConfiguration
 from aioquic.quic.connection import QuicConnection
 from aioquic.quic.events import (
     ConnectionIdIssued,
@@ -32,67 +28,33 @@ from aioquic.quic.events import (
     StreamDataReceived,
     StreamReset,
 )
-from aioquic.quic.packet import (
-    QuicPacketType,
-    encode_quic_retry,
-    encode_quic_version_negotiation,
-    pull_quic_header,
-)
 from aioquic.quic.packet_builder import QuicPacketBuilder
 from aioquic.quic.recovery import QuicPacketSpace
-from aioquic.quic.retry import QuicRetryTokenHandler
 from aioquic.quic.stream import QuicStream
 from cryptography.hazmat.primitives import serialization
 
 from app.protocol.limits import ALPN
 from app.server.admission import Limits
 from app.server.certificate import Certificate
-from app.server.datagrams import Address
+from app.server.strangers import ID_LENGTH, First, reset_token
 
 __all__ = [
     "Connection",
     "ConnectionIdIssued",
     "ConnectionIdRetired",
     "ConnectionTerminated",
-    "First",
     "HandshakeCompleted",
     "Listener",
     "StopSendingReceived",
     "StreamDataReceived",
     "StreamReset",
-    "destination",
 ]
 
-ID_LENGTH = 8
 WINDOW_BEYOND = 64 * 1024
 """A stream's window beyond the largest request: so much must arrive for a request to be seen to be too large."""
 
-_RESET_TRIGGER = 22
-"""A shorter datagram cannot be a packet of ours with a payload, and the reset must be shorter than what it answers."""
-
 # aioquic logs every dropped packet and stream; nothing may be logged per packet here, and its warnings would go to stderr.
 logging.getLogger("quic").disabled = True
-
-
-def destination(data: bytes) -> bytes | None:
-    """The connection id that a datagram is addressed to, None if it is too short to have one."""
-    if len(data) > ID_LENGTH:
-        if not data[0] & 0x80:
-            return data[1 : 1 + ID_LENGTH]
-        length = data[5] if len(data) > 6 else 0xFF
-        if len(data) > 6 + length and length <= 20:
-            return data[6 : 6 + length]
-    return None
-
-
-class First(msgspec.Struct, frozen=True):
-    """The head of a datagram by which a stranger asks for a connection. An unsupported version has only the two ids."""
-
-    supported: bool
-    version: int
-    destination: bytes
-    source: bytes
-    token: bytes
 
 
 class Connection(QuicConnection):
@@ -159,17 +121,16 @@ class Connection(QuicConnection):
 
 
 class Listener:
-    """What the endpoint has to say to datagrams of no connection it knows: hello, prove your address, other version, forget me."""
+    """Makes the connections of an endpoint, all with its certificate and its limits."""
 
     def __init__(self, certificate: Certificate, limits: Limits) -> None:
         self._limits = limits
-        self._retry = QuicRetryTokenHandler()
         self.use_certificate(certificate)
         # From the key, so that the resets sent after a power cut are those announced before it.
         private = certificate.key.private_bytes(
             serialization.Encoding.DER, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         )
-        self._reset_key = hmac.digest(private, b"stateless reset", "sha256")
+        self.reset_key = hmac.digest(private, b"stateless reset", "sha256")
 
     def use_certificate(self, certificate: Certificate) -> None:
         """New connections show this certificate, to any server name and to none (wire §1.9)."""
@@ -185,76 +146,12 @@ class Listener:
             private_key=certificate.key,
         )
 
-    def first(self, data: bytes) -> First | None:
-        """The head of a datagram that may open a connection; None for every other: too short, not Initial, a Version Negotiation itself."""
-        if len(data) < SMALLEST_MAX_DATAGRAM_SIZE:
-            return None
-        try:
-            header = pull_quic_header(Buffer(data=data), host_cid_length=ID_LENGTH)
-        except ValueError:
-            return None
-        if not header.version or len(header.destination_cid) < ID_LENGTH:
-            return None
-        supported = header.version in self._configuration.supported_versions
-        if supported and header.packet_type != QuicPacketType.INITIAL:
-            return None
-        return First(supported, header.version, header.destination_cid, header.source_cid, header.token)
-
-    def version_negotiation(self, first: First) -> bytes:
-        """The versions we speak, for a client that asked in another one."""
-        return encode_quic_version_negotiation(
-            source_cid=first.destination,
-            destination_cid=first.source,
-            supported_versions=self._configuration.supported_versions,
-        )
-
-    def retry(self, first: First, address: Address, now: float) -> bytes:
-        """A demand to come again with a token that only this address can have received."""
-        source = os.urandom(ID_LENGTH)
-        token = self._retry.create_token(
-            address=address,
-            original_destination_connection_id=first.destination,
-            retry_source_connection_id=source,
-            now=now,
-        )
-        return encode_quic_retry(
-            version=first.version,
-            source_cid=source,
-            destination_cid=first.source,
-            original_destination_cid=first.destination,
-            retry_token=token,
-        )
-
-    def proved(self, first: First, address: Address, now: float) -> bytes | None:
-        """The id that the client first asked for, if it brings back the token of our Retry. Other tokens count as none."""
-        if not first.token:
-            return None
-        try:
-            return self._retry.validate_token(
-                address=address, destination_cid=first.destination, token=first.token, now=now
-            )
-        except ValueError:
-            return None
-
-    def accept(self, first: First, original: bytes | None) -> Connection:
-        """A new connection for this first datagram; `original` is what `proved` gave."""
+    def accept(self, head: First, original: bytes | None) -> Connection:
+        """A new connection for this first datagram; `original` is the id that a client with a proof of address asked for before."""
         return Connection(
             self._configuration,
             max_streams=self._limits.max_streams,
-            reset_key=self._reset_key,
-            original_id=first.destination if original is None else original,
-            retry_id=None if original is None else first.destination,
+            reset_key=self.reset_key,
+            original_id=head.destination if original is None else original,
+            retry_id=None if original is None else head.destination,
         )
-
-    def stateless_reset(self, data: bytes) -> bytes | None:
-        """The answer to a packet of a connection we no longer know, so that its client need not wait for its timeout."""
-        if len(data) < _RESET_TRIGGER or data[0] & 0xC0 != 0x40:
-            return None
-        token = reset_token(self._reset_key, data[1 : 1 + ID_LENGTH])
-        noise = os.urandom(min(len(data) - 1, 43) - len(token))
-        return struct.pack("B", noise[0] & 0x3F | 0x40) + noise[1:] + token
-
-
-def reset_token(key: bytes, identifier: bytes) -> bytes:
-    """The stateless reset token of a connection id (RFC 9000 §10.3.2)."""
-    return hmac.digest(key, identifier, "sha256")[:16]

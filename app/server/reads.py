@@ -37,7 +37,7 @@ def fetch(world: World, call: Call) -> Response:
     if content is not None:
         return _by_hash(world, call, content)
     versioned = split_version(call.path)
-    if versioned is not None and not world.visible_directory(versioned[0], call.may_read):
+    if versioned is not None and not world.visible_directory(versioned[0], call.access):
         return _by_version(world, call, *versioned)
     call.access.check_read(call.path)
     try:
@@ -64,7 +64,7 @@ def _by_version(world: World, call: Call, base: str, number: int) -> Response:
 
 
 def _directory(world: World, call: Call) -> Response:
-    if not world.visible_directory(call.path, call.may_read):
+    if not world.visible_directory(call.path, call.access):
         raise not_found(call.path)
     index = _below(call.path, "index.md")
     # An index that the caller may not read is, to this caller, no index.
@@ -77,7 +77,7 @@ def _directory(world: World, call: Call) -> Response:
             if not document.archived:
                 return _answer(document, call.metadata)
     include_archived = call.metadata.get("include-archived") == "true"
-    children = world.children(call.path, call.may_read, include_archived, limit=LIST_PAGE_MAX + 1)
+    children = world.children(call.path, call.access, include_archived, limit=LIST_PAGE_MAX + 1)
     page = listing_page(call.path, children, LIST_PAGE_MAX)
     digest = hashlib.sha256(page.body).hexdigest()
     if call.metadata.get("if-none-match") == digest:
@@ -107,10 +107,10 @@ def list_directory(world: World, call: Call) -> Response:
     """One page of a directory (wire §5.2). Raises Fault or WorldError."""
     call.access.check_read(call.path)
     include_archived, page_size, last = _page_of(call)
-    if hash_of(call.path) is not None or not world.visible_directory(call.path, call.may_read):
+    if hash_of(call.path) is not None or not world.visible_directory(call.path, call.access):
         raise not_found(call.path)
     # One more than the page holds tells whether there are more.
-    children = world.children(call.path, call.may_read, include_archived, after=last, limit=page_size + 1)
+    children = world.children(call.path, call.access, include_archived, after=last, limit=page_size + 1)
     page = listing_page(call.path, children, page_size)
     keys = {"complete": "true" if page.complete else "false", "entries": str(page.entries)}
     if not page.complete:

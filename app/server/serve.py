@@ -13,7 +13,7 @@ import os
 import signal
 import time
 import traceback
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from types import FrameType
 
 import msgspec
@@ -21,14 +21,18 @@ import trio
 
 from app import __version__
 from app.protocol.text import Log
+from app.server import control, runtime
 from app.server.admission import Limits
 from app.server.certificate import BadCertificate, Certificate
+from app.server.contents import Contents
 from app.server.datagrams import Datagrams, bind
 from app.server.dispatch import Dispatcher
 from app.server.endpoint import Endpoint
 from app.server.logs import LogWriter, guard_descriptors
+from app.server.oversight import Oversight, keep_extending
 from app.server.reload import Reloader, load_certificate, parse_tokens, read_tokens
 from app.server.settings import BadSetting, Settings
+from app.server.systemd import Notifier
 from app.server.tokenwatch import watch
 from app.server.values import duration_text
 from app.world.errors import WorldError
@@ -41,8 +45,6 @@ GRACE_SECONDS = 9.0
 """How long running requests may take after a stop signal; the process is gone before 10 s (wire §1.17)."""
 LAST_SECONDS = 0.5
 """How long a write that holds the disk may still take after that."""
-RELOAD_SECONDS = 0.1
-"""At most one reload in this time: signals that come faster share one, and the last one is never lost."""
 IDLE_SECONDS = 30.0
 """The QUIC library's idle timeout, which a setting of 0 asks for."""
 
@@ -59,8 +61,9 @@ def run(settings: Settings) -> int:
     early = _note_early_signals()
     guard_descriptors()
     log = LogWriter(level=settings.log_level, form=settings.log_format)
+    notifier = Notifier(os.environ)
     try:
-        trio.run(_serve, settings, log, early)
+        trio.run(_serve, settings, log, early, notifier)
         return 0
     except BaseException as error:
         log.plain(f"{PROGRAM}: {reason(error)}")
@@ -68,6 +71,7 @@ def run(settings: Settings) -> int:
             log.plain("".join(traceback.format_exception(error)))
         return 1
     finally:
+        notifier.close()
         log.close()
 
 
@@ -138,7 +142,7 @@ class _Parts(msgspec.Struct, frozen=True):
     socket: Datagrams
 
 
-async def _serve(settings: Settings, log: Log, early: set[int]) -> None:
+async def _serve(settings: Settings, log: Log, early: set[int], notifier: Notifier) -> None:
     wishes = _Wishes(log)
     with trio.open_signal_receiver(*_SIGNALS) as signals:
         for number in early:
@@ -147,9 +151,14 @@ async def _serve(settings: Settings, log: Log, early: set[int]) -> None:
             nursery.start_soon(wishes.listen, signals)
             with trio.CancelScope() as starting:
                 nursery.start_soon(_cancel_on, wishes.stop, starting)
-                parts = await _start(settings, log)
+                notifier.status("loading")
+                async with trio.open_nursery() as loading:
+                    loading.start_soon(keep_extending, notifier)
+                    parts = await _start(settings, log)
+                    loading.cancel_scope.cancel()
             if not starting.cancelled_caught:
-                await _run(settings, log, wishes, parts)
+                await _run(settings, log, wishes, parts, notifier)
+            notifier.stopping()
             nursery.cancel_scope.cancel()
     log("info", "server stopped")
 
@@ -174,7 +183,13 @@ def _open_world(settings: Settings, log: Log) -> World:
         raise CannotStart(
             f"content root {settings.root} is no directory: DEMARKUS_ROOT or --root must name one that exists"
         )
-    world = World.open(settings.root, log=log, read_only=settings.read_only)
+    world = World.open(
+        settings.root,
+        log=log,
+        read_only=settings.read_only,
+        now=time.time,
+        recall="reference" if settings.lookup_recall == "reference" else "wide",
+    )
     # What was just read lives as long as the process: the collector need not look at it again and again.
     gc.collect()
     gc.freeze()
@@ -206,7 +221,7 @@ def _bind(settings: Settings, log: Log) -> Datagrams:
         raise CannotStart(f"cannot listen on {address} ({error.strerror}): {cure}") from error
 
 
-async def _run(settings: Settings, log: Log, wishes: _Wishes, parts: _Parts) -> None:
+async def _run(settings: Settings, log: Log, wishes: _Wishes, parts: _Parts, notifier: Notifier) -> None:
     """Serves until a stop is wished for, then lets running requests finish."""
     dispatcher = Dispatcher(
         parts.world,
@@ -217,33 +232,68 @@ async def _run(settings: Settings, log: Log, wishes: _Wishes, parts: _Parts) -> 
         log=log,
     )
     endpoint = Endpoint(dispatcher.answer, parts.certificate, _limits(settings), log=log)
-    reloader = Reloader(
+    oversight = Oversight(settings, endpoint, notifier, parts.certificate)
+    oversight.contents = contents = Contents(settings.root, dispatcher, oversight.recorded, log)
+    oversight.reloader = reloader = Reloader(
         settings,
         tokens=parts.token_file,
-        use_certificate=endpoint.use_certificate,
+        use_certificate=oversight.use_certificate,
         use_tokens=dispatcher.use_tokens,
+        content=contents.reload,
         log=log,
     )
     async with trio.open_nursery() as nursery:
         if settings.tokens:
             nursery.start_soon(watch, settings.tokens, reloader.tokens_changed, log)
-        nursery.start_soon(_reload, wishes, reloader.reload)
         port = await nursery.start(endpoint.serve, parts.socket)
+        oversight.address = _shown_address(settings.listen, port)
+        nursery.start_soon(dispatcher.tidy)
+        nursery.start_soon(oversight.rounds.run)
+        nursery.start_soon(_reload, wishes, oversight)
+        if settings.watch == "auto":
+            nursery.start_soon(contents.follow)
+        nursery.start_soon(_answer_questions, settings, oversight, log)
+        nursery.start_soon(oversight.give_signs_of_life, dispatcher.index)
         log(
             "info",
             "server started",
-            addr=_shown_address(settings.listen, port),
+            addr=oversight.address,
             root=settings.root,
             idle_timeout=duration_text(settings.idle_timeout),
             request_timeout=duration_text(settings.request_timeout),
             version=__version__,
         )
+        notifier.ready(oversight.line)
         await wishes.stop.wait()
+        notifier.stopping()
         with trio.CancelScope() as patience:
             nursery.start_soon(_cancel_on, wishes.stop_now, patience)
             await endpoint.drain(GRACE_SECONDS)
         await dispatcher.writer.close(LAST_SECONDS)
         nursery.cancel_scope.cancel()
+
+
+async def _answer_questions(settings: Settings, oversight: Oversight, log: Log) -> None:
+    """Answers `status` and `reload`, if there is a place for the socket."""
+    directory = settings.runtime_dir
+    try:
+        if not directory:
+            raise OSError(errno.ENOENT, "no runtime directory is known")
+        if runtime.is_below(directory, settings.root):
+            raise OSError(errno.EINVAL, "it lies in the content directory")
+        listener, name = runtime.listen(directory, settings.root)
+    except OSError as error:
+        log(
+            "warn",
+            "control: status and reload cannot ask this server; set DEMARKUS_RUNTIME_DIR to a directory that can be written",
+            dir=directory,
+            error=error.strerror,
+        )
+        return
+    try:
+        await control.serve(listener, oversight.status, oversight.answer_reload, log)
+    finally:
+        runtime.remove(directory, name)
 
 
 def _limits(settings: Settings) -> Limits:
@@ -260,12 +310,11 @@ def _shown_address(listen: str, port: int) -> str:
     return f"[{listen}]:{port}" if ":" in listen else f"{listen}:{port}"
 
 
-async def _reload(wishes: _Wishes, reload: Callable[[], Awaitable[None]]) -> None:
+async def _reload(wishes: _Wishes, oversight: Oversight) -> None:
     while True:
         await wishes.reload.wait()
         wishes.reload = trio.Event()
-        await reload()
-        await trio.sleep(RELOAD_SECONDS)
+        oversight.rounds.ask()
 
 
 async def _cancel_on(event: trio.Event, scope: trio.CancelScope) -> None:

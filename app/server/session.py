@@ -69,7 +69,7 @@ class Session:
         self.confirmed = False
         self.over = False
         self.queued = 0  # bytes of answers not known to be acknowledged
-        self.moved_at = now  # when the client last took something
+        self.moved_at = now  # when the client last asked or took something
         self.deadline = math.inf
         self.alarms: list[float] = []  # the endpoint's pending timers for this session, the earliest last
         self._shared = shared
@@ -81,8 +81,8 @@ class Session:
         self._waiting: deque[Exchange] = deque()  # requests that wait for room
         self._now = now
         self._settling = False  # inside a turn: what is sent leaves at its end
+        self._spoke = False  # whether anything was ever sent
         self._room = 0  # bytes of answers that aioquic may be given before it sends
-        self._spoke = False
         self._timer: float | None = None
         self._due = now + shared.limits.handshake_timeout  # no deadline of ours is earlier
         for identifier in self._ids:
@@ -92,6 +92,11 @@ class Session:
     def streams(self) -> int:
         """Streams in use."""
         return len(self._exchanges)
+
+    @property
+    def forged(self) -> bool:
+        """Whether the first flight called for no answer, so that the connection ended with it."""
+        return self.over and not self._spoke
 
     # What the endpoint calls.
 

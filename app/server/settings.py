@@ -32,6 +32,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     tls_key: str
     tokens: str
     state_dir: str
+    runtime_dir: str
+    watch: str
+    lookup_recall: str
     read_only: bool
     max_streams: int
     max_watches: int
@@ -97,6 +100,21 @@ TABLE: tuple[Setting, ...] = (
         "state_dir", "DEMARKUS_STATE_DIR", "state-dir", "", "DIR", values.text,
         "directory for the server's own certificate; without it $STATE_DIRECTORY, else ~/.local/state/demarkus-appliance",
         "kept apart from the content, which may be read-only or copied elsewhere",
+    ),
+    Setting(
+        "runtime_dir", "DEMARKUS_RUNTIME_DIR", "runtime-dir", "", "DIR", values.text,
+        "directory for the socket that status and reload ask; without it $RUNTIME_DIRECTORY, else below $XDG_RUNTIME_DIR or the state directory",
+        "what lasts only as long as the process belongs neither to the content nor on the card",
+    ),
+    Setting(
+        "watch", "DEMARKUS_WATCH", "watch", "auto", "MODE", values.one_of("auto", "off"),
+        "auto takes over what other programs write to the content directory by itself; off waits for SIGHUP",
+        "a document that LOOKUP does not find looks lost",
+    ),
+    Setting(
+        "lookup_recall", "DEMARKUS_LOOKUP_RECALL", "", "wide", "MODE", values.one_of("wide", "reference"),
+        "what a word of a LOOKUP in body mode finds: reference is the reference server's rule, wide also finds what that rule loses",
+        "Vec<Widget>, _emphasis_ and composed accents are found by typing them",
     ),
     Setting(
         "read_only", "DEMARKUS_READ_ONLY", "read-only", "false", "", values.boolean,
@@ -171,6 +189,7 @@ def settings_from(flags: Mapping[str, str], environ: Mapping[str, str], file: Ma
     """
     found: dict[str, Any] = {setting.name: _value(setting, flags, environ, file) for setting in TABLE}
     found["state_dir"] = found["state_dir"] or _state_directory(environ)
+    found["runtime_dir"] = found["runtime_dir"] or runtime_directory(environ, found["state_dir"])
     found["unknown"] = tuple(
         sorted(
             name
@@ -229,6 +248,17 @@ def _state_directory(environ: Mapping[str, str]) -> str:
         home = environ.get("HOME", "")
         base = f"{home.rstrip('/')}/.local/state" if home else ""
     return f"{base}/demarkus-appliance" if base else ""
+
+
+def runtime_directory(environ: Mapping[str, str], state_dir: str) -> str:
+    """Where the control socket goes when nothing names it: systemd's choice, else the user's, else below the state."""
+    given = environ.get("RUNTIME_DIRECTORY", "").split(":")[0]
+    if given:
+        return given
+    base = environ.get("XDG_RUNTIME_DIR", "")
+    if base.startswith("/"):
+        return f"{base.rstrip('/')}/demarkus-appliance"
+    return f"{state_dir}/run" if state_dir else ""
 
 
 def flag_values(arguments: Sequence[str]) -> dict[str, str]:
@@ -324,7 +354,7 @@ def help_text() -> str:
     lines += [
         "",
         "A flag goes before the environment, the environment before the settings file.",
-        "SIGHUP reloads the certificate and the token file; SIGTERM and SIGINT finish the running requests and stop.",
+        "SIGHUP reloads the certificate, the token file and the content; SIGTERM and SIGINT finish the running requests and stop.",
     ]
     return "\n".join(lines) + "\n"
 
@@ -340,6 +370,8 @@ def settings_page() -> str:
         "# Settings",
         "",
         "A flag goes before the environment, the environment before the settings file (`--config FILE`), the file before the default.",
+        "",
+        "The settings file holds lines of `NAME=VALUE` with the variables' names, as a systemd EnvironmentFile does; lines that begin with `#` are comments.",
         "",
         "| Variable | Flag | Default | Meaning | Why |",
         "|---|---|---|---|---|",

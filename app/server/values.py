@@ -44,6 +44,17 @@ def whole(least: int, most: int) -> Callable[[str], int]:
     return read
 
 
+def one_of(*words: str) -> Callable[[str], str]:
+    """A reader of one of these words."""
+
+    def read(text: str) -> str:
+        if text not in words:
+            raise ValueError(f'must be {" or ".join(words)}, got "{text}"')
+        return text
+
+    return read
+
+
 def rate(text: str) -> float:
     """A finite decimal number, zero or more, per second."""
     number = float(text) if _DECIMAL.fullmatch(text) else math.nan

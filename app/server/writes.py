@@ -12,7 +12,8 @@ Every write that passed authorisation leaves one audit line: what was done, by w
 
 import math
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import TypeVar
 
 import trio
@@ -52,12 +53,21 @@ class Writer:
     """Carries writes out, one after another.
 
     `index` is held whenever a thread reads the indexes, which change under it and on the event loop only. `now` gives the wall clock in seconds
-    since 1970; `patience` is the longest wait for a turn in seconds, 0 = no bound.
+    since 1970; `patience` is the longest wait for a turn in seconds, 0 = no bound; `grown` is told of every change.
     """
 
-    def __init__(self, world: World, *, index: trio.Lock, now: Callable[[], float], patience: float) -> None:
+    def __init__(
+        self,
+        world: World,
+        *,
+        index: trio.Lock,
+        now: Callable[[], float],
+        patience: float,
+        grown: Callable[[], None],
+    ) -> None:
         self._world = world
         self._index = index
+        self._grown = grown
         self._now = now
         self._patience = patience or math.inf
         self._turn = trio.Lock()
@@ -71,6 +81,16 @@ class Writer:
             async with self._turn:
                 return
         self._running.shield = False
+
+    def use_world(self, world: World) -> None:
+        """Write to another world from now on; only while `held`."""
+        self._world = world
+
+    @asynccontextmanager
+    async def held(self) -> AsyncIterator[None]:
+        """No write runs while this context lasts."""
+        async with self._turn:
+            yield
 
     async def handle(self, call: Call, label: str) -> Response:
         """Answers a write that the token called `label` may do; refusals are answers too."""
@@ -150,6 +170,7 @@ class Writer:
                 if isinstance(commit, Commit):
                     async with self._index:
                         commit.show()
+                    self._grown()
                     audit.pruned(await self._in_thread(commit.settle))
             return commit
         finally:

@@ -88,7 +88,7 @@ class Root:
                 below = os.open(name, DIRECTORY, dir_fd=fd)
             except OSError as error:
                 if error.errno in _LINK:
-                    return self._open_resolved(names)
+                    return self._open_real(self.resolve(names))
                 raise
             finally:
                 if fd != self.fd:
@@ -102,13 +102,43 @@ class Root:
             return os.open(name, DIRECTORY, dir_fd=fd)
         except OSError as error:
             if error.errno in _LINK:
-                return self._open_resolved((*names, name))
+                return self._open_real(self.resolve((*names, name)))
             raise
 
-    def _open_resolved(self, names: Names) -> int:
-        resolved = self.resolve(names)
+    def open_deepest(self, names: Names) -> tuple[int, Names, int]:
+        """The deepest directory on the way that is there, opened; its names without symlinks; how many of `names` led
+        to it.
+
+        Raises `NotADirectoryError` if something else, a symlink that leads nowhere included, is on the way; else as
+        `open_directory` does.
+        """
         fd = os.open(b".", DIRECTORY, dir_fd=self.fd)
-        for name in resolved:
+        real: list[bytes] = []
+        try:
+            for depth, name in enumerate(names):
+                try:
+                    below = os.open(name, DIRECTORY, dir_fd=fd)
+                    real.append(name)
+                except FileNotFoundError:
+                    return fd, tuple(real), depth
+                except OSError as error:
+                    if error.errno not in _LINK:
+                        raise
+                    real = list(self.resolve((*real, name)))
+                    try:
+                        below = self._open_real(tuple(real))
+                    except FileNotFoundError:
+                        raise NotADirectoryError(errno.ENOTDIR, "a symlink that leads nowhere") from None
+                os.close(fd)
+                fd = below
+        except BaseException:
+            os.close(fd)
+            raise
+        return fd, tuple(real), len(names)
+
+    def _open_real(self, names: Names) -> int:
+        fd = os.open(b".", DIRECTORY, dir_fd=self.fd)
+        for name in names:
             try:
                 below = os.open(name, DIRECTORY, dir_fd=fd)
             finally:
@@ -127,6 +157,38 @@ class Root:
         if not real.startswith(self._prefix):
             raise Escapes(f"{path_of(names)} leads to {os.fsdecode(real)}")
         return tuple(real.removeprefix(self._prefix).split(b"/"))
+
+
+class Trail:
+    """Opens many directories one after the other, one that lies directly in the last from there, so that a walk costs
+    what its directories are and not what they are times how deep they lie. A context that closes the last.
+    """
+
+    def __init__(self, root: Root) -> None:
+        self._root = root
+        self._names: Names = ()
+        self._fd = -1
+
+    def __enter__(self) -> "Trail":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._close()
+
+    def open(self, names: Names) -> int:
+        """The directory, open until the next one is asked for. Raises as `Root.open_directory` does."""
+        if self._fd >= 0 and names[:-1] == self._names and names:
+            fd = self._root.open_below(self._fd, self._names, names[-1])
+        else:
+            fd = self._root.open_directory(names)
+        self._close()
+        self._names, self._fd = names, fd
+        return fd
+
+    def _close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
 
 
 def read_regular(directory: int, name: bytes) -> tuple[bytes, int]:

@@ -7,6 +7,7 @@ the `Flight` and left out, so that a read finds the state before it or the state
 Three states deviate from the letter of store §1.4 and §5.4, each so that a power cut costs nothing that was whole:
 torn newest versions are set aside (`shelf`); a pointer of our form that leads to a torn or absent version is served as
 the newest whole version; version files without a pointer are no document, and the next write continues their numbers.
+Where no version is whole there is no document, unless one cannot be read at all, too large above all: that is damage.
 """
 
 import errno
@@ -82,11 +83,12 @@ class Flight:
 class Sight:
     """What lies at one document path, its version directory held open (`folder`, -1 if there is none).
 
-    `served` are the bytes that a read of the current version gives, None if no document is here. `behind` says that
-    they are older than the newest version (store §5.4). `obstacle` is why a write cannot go here.
+    `served` are the bytes that a read of the current version gives, None if no document is here; `damage` then says
+    why, if there is one that cannot be read. `behind` says that they are older than the newest version (store §5.4).
+    `obstacle` is why a write cannot go here.
     """
 
-    __slots__ = ("behind", "folder", "modified", "obstacle", "path", "served", "shelf")
+    __slots__ = ("behind", "damage", "folder", "modified", "obstacle", "path", "served", "shelf")
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -95,12 +97,18 @@ class Sight:
         self.served: bytes | None = None
         self.modified = 0
         self.behind = False
+        self.damage = ""
         self.obstacle = ""
 
     def close(self) -> None:
         if self.folder >= 0:
             os.close(self.folder)
             self.folder = -1
+
+    @property
+    def absence(self) -> WorldError:
+        """Why nothing is served here: `Damaged` for a document without a version that can be read (store §3.7)."""
+        return Damaged(f"{self.path}: {self.damage}") if self.damage else Missing(self.path)
 
     def archived(self, content: Content) -> bool:
         """The archive state in force (store §4.2). Raises `Damaged` for a malformed sidecar."""
@@ -140,7 +148,7 @@ class Documents:
             sight = self.look(parent, names, path)
             try:
                 if sight.served is None:
-                    raise Missing(path)
+                    raise sight.absence
                 content = read(sight.served)
                 document = document_of(
                     path, sight.shelf.current, sight.served, content, sight.modified, sight.archived(content)
@@ -234,7 +242,7 @@ class Documents:
             os.close(parent)
         if sight.served is None:
             sight.close()
-            raise Missing(path)
+            raise sight.absence
         return sight
 
     def _parent(self, path: str) -> tuple[int, Names]:
@@ -258,7 +266,7 @@ class Documents:
             try:
                 link = self._glance(sight, parent, names)
                 # A write from outside may have landed between reading the pointer and reading the versions.
-                if not sight.behind or link == _link(parent, names[-1]):
+                if not sight.behind or link == link_text(parent, names[-1]):
                     return sight
             except BaseException:
                 sight.close()
@@ -266,7 +274,7 @@ class Documents:
             sight.close()
 
     def _glance(self, sight: Sight, parent: int, names: Names) -> bytes | None:
-        link = _link(parent, names[-1])
+        link = link_text(parent, names[-1])
         sight.folder = self.open_folder(parent, names)
         if sight.folder >= 0:
             before = self._flight.write
@@ -274,15 +282,16 @@ class Documents:
             after = self._flight.write
             sight.shelf = survey(sight.folder, listing, _hidden(before, after, sight.folder))
         shelf = sight.shelf
-        own = b"versions/%b/v" % names[-1]
+        pointed = version_in(link, names[-1])
         if link is None:
             self._see_unlinked(sight, parent, names)
-        elif link.startswith(own) and link[len(own) :].isdigit():
-            pointed = int(link[len(own) :])
+        elif pointed >= 0:
             if shelf.current:
                 sight.served, sight.modified = shelf.data, shelf.modified
             if pointed < shelf.current and pointed in shelf.files:
                 self._see_behind(sight, pointed)
+            if not shelf.current:
+                sight.damage = next((torn.fault for torn in shelf.torn if torn.unreadable), "")
         else:
             self._see_foreign(sight, names)
         return link
@@ -363,14 +372,22 @@ def document_of(
     )
 
 
-def _link(parent: int, name: bytes) -> bytes | None:
-    """The text of the symlink, None if there is none."""
+def link_text(parent: int, name: bytes) -> bytes | None:
+    """The text of a symlink in an open directory, None if there is none. Raises `OSError`."""
     try:
         return os.readlink(name, dir_fd=parent)
     except OSError as error:
         if error.errno in {errno.EINVAL, errno.ENOENT}:
             return None
         raise
+
+
+def version_in(link: bytes | None, name: bytes) -> int:
+    """The number of the version that the text of a pointer names; -1 if it is not in our form, or there is no text."""
+    own = b"versions/%b/v" % name
+    if link is None or not link.startswith(own) or not link[len(own) :].isdigit():
+        return -1
+    return int(link[len(own) :])
 
 
 def _serve(sight: Sight, directory: int, name: bytes) -> None:

@@ -1,4 +1,3 @@
-# ruff: noqa: N818  each is named for what happened, not for being an error
 """What can go wrong in the world, one family, named for what happened.
 
 The edge maps each to a status in exactly one table. The text of an error is for logs and operators; the fields are

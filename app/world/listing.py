@@ -3,16 +3,21 @@
 What a caller sees of a directory is what it would see if the world held nothing but what the caller may read. Entries
 come from the disk, so that documents written by others show at once. Whether a directory below holds anything to see
 is asked of the `Tree` first, and of the disk only if the tree has nothing to show (store §8).
+
+A directory of which the caller may read nothing must not be told from one that is not there, by the time the answer
+takes either. So permission comes before any look where it is given as an `Access`, which can tell from its patterns;
+where it cannot, a look that found nothing is remembered until something changes.
 """
 
 import os
 from collections.abc import Iterator
 from functools import partial
 
-from app.world.disk import Names, Root, names_of, path_of, raw_name
+from app.world.disk import Names, Root, Trail, names_of, path_of, raw_name
 from app.world.documents import VERSIONS, Documents, Flight, failure
 from app.world.errors import Damaged, DiskFailure, Escapes, Missing
 from app.world.page import Child, MayRead, Page
+from app.world.tokens import Access
 from app.world.tree import Tree
 
 
@@ -41,11 +46,25 @@ class Directories:
         """
         if path == "/":
             return True
+        if _denied_below(may_read, path):
+            return False
         try:
             fd = self._open(path)
         except Missing:
             return False
+        found = os.fstat(fd)
         os.close(fd)
+        if not isinstance(may_read, Access):
+            return self._shows(path, may_read)
+        caller, state = may_read.key, (found.st_ino, found.st_mtime_ns)
+        if self._tree.is_unseen(caller, path, state):
+            return False
+        shows = self._shows(path, may_read)
+        if not shows:
+            self._tree.note_unseen(caller, path, state)
+        return shows
+
+    def _shows(self, path: str, may_read: MayRead) -> bool:
         if any(may_read(document) for document, _ in self._tree.below(path)):
             return True
         names = names_of(path) or ()
@@ -99,6 +118,8 @@ class Directories:
 
     def _holds(self, may_read: MayRead, include_archived: bool, path: str) -> bool:
         """Whether anything in or below a directory is listed for the caller."""
+        if _denied_below(may_read, path):
+            return False
         start = len(path)
         for document, live in self._tree.below(path):
             if (live or include_archived) and "/." not in document[start:] and may_read(document):
@@ -135,28 +156,31 @@ class Directories:
     def _candidates(self, names: Names, *, deep: bool, hidden: bool) -> Iterator[tuple[int, Names, str]]:
         """What may be a document in or below a directory on disk: its directory (open until the next), names, path."""
         waiting = [names]
-        while waiting:
-            names = waiting.pop()
-            try:
-                fd = self._root.open_directory(names)
-            except (OSError, Escapes):
-                continue
-            try:
+        with Trail(self._root) as trail:
+            while waiting:
+                names = waiting.pop()
                 files: list[Names] = []
                 versioned = False
-                with os.scandir(fd) as entries:
-                    for entry in entries:
-                        name = raw_name(entry.name)
-                        if name == VERSIONS:
-                            versioned = True
-                        elif hidden or not name.startswith(b"."):
-                            (waiting if entry.is_dir(follow_symlinks=False) else files).append((*names, name))
+                try:
+                    fd = trail.open(names)
+                    with os.scandir(fd) as entries:
+                        for entry in entries:
+                            name = raw_name(entry.name)
+                            if name == VERSIONS:
+                                versioned = True
+                            elif hidden or not name.startswith(b"."):
+                                (waiting if entry.is_dir(follow_symlinks=False) else files).append(
+                                    (*names, name)
+                                )
+                except (OSError, Escapes):
+                    continue
                 if versioned:
                     for candidate in files:
                         yield fd, candidate, path_of(candidate)
-            except OSError:
-                continue
-            finally:
-                os.close(fd)
-            if not deep:
-                return
+                if not deep:
+                    return
+
+
+def _denied_below(may_read: MayRead, directory: str) -> bool:
+    """Whether the caller can read nothing below a directory, whatever there is."""
+    return isinstance(may_read, Access) and not may_read.may_read_below(directory)

@@ -12,6 +12,8 @@ from collections.abc import Iterable
 _CACHE_MAX = 16_384  # answers kept for each set of patterns: some 2 MB
 _CACHED_PATH_MAX = 256  # longer paths are asked for once, by somebody who makes them up
 
+_SPECIAL = re.compile(r"[*?\[\\]")
+
 
 class BadPattern(ValueError):
     """A pattern that cannot be read; the text names it and says why."""
@@ -25,10 +27,28 @@ class Patterns:
         self.patterns = tuple(sorted(set(patterns)))
         self._match = re.compile("|".join(map(expression, self.patterns)) or "(?!)", re.DOTALL).match
         self._covered: dict[str, bool] = {}
+        whole = (pattern for pattern in self.patterns if pattern.endswith("/**"))
+        self._match_whole = re.compile("|".join(map(expression, whole)) or "(?!)", re.DOTALL).match
+        self._heads = tuple((pattern, _SPECIAL.split(pattern, 1)[0]) for pattern in self.patterns)
 
     def matches(self, path: str) -> bool:
         """Whether a pattern matches this path in whole, as it stands."""
         return self._match(path) is not None
+
+    def cover_below(self, directory: str) -> bool:
+        """Whether one pattern matches every path below this directory, for sure: its `/**` begins there or above."""
+        return self._match_whole(_top(directory)) is not None
+
+    def may_match_below(self, directory: str) -> bool:
+        """Whether a pattern might match a path below this directory; False is sure.
+
+        What a pattern demands to the letter, up to its first special character, decides.
+        """
+        top = _top(directory)
+        return any(
+            head.startswith(top) or (head != pattern and top.startswith(head))
+            for pattern, head in self._heads
+        )
 
     def covers(self, path: str) -> bool:
         """Whether a pattern matches the path, or the path as a directory, that is with a slash (wire §7.4).
@@ -46,6 +66,11 @@ class Patterns:
                 self._covered.clear()
             self._covered[path] = covered
         return covered
+
+
+def _top(directory: str) -> str:
+    """What every path below a directory begins with."""
+    return directory.rstrip("/") + "/"
 
 
 def expression(pattern: str) -> str:

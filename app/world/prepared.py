@@ -1,7 +1,10 @@
 """A write that is on disk and not yet current: how it is shown, settled, or taken back (store §5.1 steps 6 and 7).
 
 `show` is one rename and touches no sync, since it runs where everybody waits. `settle` makes the rename durable and
-prunes. Until `show`, `abandon` takes everything back, as far as the disk lets it.
+prunes. Until `show`, `abandon` takes everything back, as far as the disk lets it, and as far as nobody has built on it:
+other processes may write to the same document, and nothing keeps them out (store §5.5). What they do in the instant
+between a look and the step that follows it can leave the pointer one behind, which the next write mends (store §5.4);
+it never breaks the chain.
 """
 
 import contextlib
@@ -9,13 +12,17 @@ import errno
 import os
 from collections.abc import Callable
 
-from app.world.disk import Names, Root, path_of
-from app.world.documents import VERSIONS, Document, Flight, Sight
+from app.world.disk import Names, Root, exists, path_of
+from app.world.documents import VERSIONS, Document, Flight, Sight, link_text, version_in
 from app.world.errors import BadDocument, DiskFailure, Escapes, NotSynced, ReadOnly, WorldError, reason
 from app.world.shelf import SIDECAR, Pruned, prune
+from app.world.versionfile import number_of
 
 TEMP = b".tmp"
-"""What a new pointer's name ends with until it is renamed over the old one (store §5.1 step 6)."""
+"""What the name of another server's new pointer ends with until it is renamed over the old one (store §5.1 step 6).
+
+Any two writers share that name, so ours has another: see `shelf.POINTER_TEMP`.
+"""
 
 _FORBIDDEN = {errno.EROFS, errno.EACCES, errno.EPERM}
 
@@ -62,6 +69,7 @@ class Syncs:
 class Site:
     """Where a write is to go: its directory (`parent`, -1 if absent), what lies there, and what is in the way.
 
+    `above` is the deepest directory on the way that is there, as long as `parent` is not (-1 if there is no need of it).
     As a context it closes what it holds open, unless a prepared write has `taken` it over.
     """
 
@@ -69,7 +77,7 @@ class Site:
         self.path = path
         self.names = names
         self.taken = False
-        self.parent = -1
+        self.parent = self.above = -1
         self.present = len(names) - 1  # how many of the names are directories that exist
         self.sight = Sight(path)
         self.obstacle = ""
@@ -100,20 +108,24 @@ class Site:
     def close(self) -> None:
         """Close what is open; more than once does no harm."""
         self.sight.close()
-        if self.parent >= 0:
-            os.close(self.parent)
-            self.parent = -1
+        for fd in (self.parent, self.above):
+            if fd >= 0:
+                os.close(fd)
+        self.parent = self.above = -1
 
 
 class NewVersion:
-    """A version on disk that is about to become current."""
+    """A version on disk that is about to become current; `temp` is the name of its pointer in the version directory."""
 
-    def __init__(self, site: Site, syncs: Syncs, flight: Flight, number: int, retention: int) -> None:
+    def __init__(
+        self, site: Site, syncs: Syncs, flight: Flight, number: int, retention: int, temp: bytes
+    ) -> None:
         self._site = site
         self._syncs = syncs
         self._flight = flight
         self._number = number
         self._retention = retention
+        self.temp = temp
         self._undo: list[Callable[[], None]] = []
         self.document: Document
         site.taken = True
@@ -123,10 +135,17 @@ class NewVersion:
         self._undo.append(undo)
 
     def show(self) -> None:
-        """Make the version current: one rename. Raises `DiskFailure`, having taken everything back."""
-        name, parent = self._site.names[-1], self._site.parent
+        """Make the version current: one rename. Raises `DiskFailure`, having taken everything back.
+
+        If somebody has already made a later version current, theirs stays so and ours is part of its history.
+        """
+        name, parent, folder = self._site.names[-1], self._site.parent, self._site.sight.folder
         try:
-            os.rename(name + TEMP, name, src_dir_fd=parent, dst_dir_fd=parent)
+            pointed = version_in(link_text(parent, name), name)
+            if pointed > self._number and exists(b"v%d" % pointed, folder):
+                os.unlink(self.temp, dir_fd=folder)
+            else:
+                os.rename(self.temp, name, src_dir_fd=folder, dst_dir_fd=parent)
         except OSError as error:
             self.abandon()
             raise refusal(error, self._site.path) from error
@@ -141,8 +160,15 @@ class NewVersion:
         finally:
             self._site.close()
 
+    def withdraw(self) -> None:
+        """Remove the version file, unless another process has made something of it. Raises `OSError`."""
+        name, parent, folder = self._site.names[-1], self._site.parent, self._site.sight.folder
+        followed = any(number_of(other) > self._number for other in os.listdir(folder))
+        if not followed and version_in(link_text(parent, name), name) != self._number:
+            os.unlink(b"v%d" % self._number, dir_fd=folder)
+
     def abandon(self) -> None:
-        """Take back what was written, as far as the disk lets us."""
+        """Take back what was written, as far as the disk and other processes let us."""
         try:
             while self._undo:
                 with contextlib.suppress(OSError):

@@ -2,7 +2,8 @@
 
 A change comes in two halves. `extract` does the work on the document's text; it may take long and runs in the writer's
 thread. `put` and `drop` swap the result in; they run where everybody waits, in the same step in which the document
-changes, and cost no more than that document does.
+changes, and cost no more than that document does. `gather`, then `settle` at the end, is the quicker way for many
+documents at once. `fold` tidies up after writes, a few milliseconds at a time.
 """
 
 import msgspec
@@ -10,6 +11,9 @@ import msgspec
 from app.protocol.publisher import readable
 from app.search.catalog import Catalog
 from app.search.entry import Entry, entry_of
+from app.search.extract import Extracted, Gathered
+from app.search.index import SectionIndex
+from app.search.tokens import Recall
 from app.world.documents import Document
 
 
@@ -17,23 +21,45 @@ class Extract(msgspec.Struct, frozen=True):
     """All that search needs of one document."""
 
     entry: Entry
+    sections: Extracted | Gathered
 
 
 class Searches:
-    """The catalog (lookup §4)."""
+    """The catalog (lookup §4) and the section index (lookup §8)."""
 
-    def __init__(self) -> None:
+    def __init__(self, recall: Recall) -> None:
         self.catalog = Catalog()
+        self.index = SectionIndex(self.catalog, recall)
 
-    @staticmethod
-    def extract(document: Document) -> Extract:
-        """What the document gives to search; pure."""
-        return Extract(entry_of(document.path, readable(document.metadata), document.body, document.modified))
+    def extract(self, document: Document) -> Extract:
+        """What the document gives to search, packed to be put at once; pure."""
+        entry = _entry(document)
+        return Extract(entry, self.index.extract(entry, document.body, document.version))
+
+    def gather(self, document: Document) -> Extract:
+        """The same, to be packed together with others."""
+        entry = _entry(document)
+        return Extract(entry, self.index.gather(entry, document.body, document.version))
 
     def put(self, extract: Extract) -> None:
         """The document is live with this content from now on."""
         self.catalog.put(extract.entry)
+        self.index.put(extract.sections)
 
     def drop(self, path: str) -> None:
         """There is no live document at this path any more."""
         self.catalog.drop(path)
+        self.index.drop(path)
+
+    def fold(self) -> bool:
+        """A few milliseconds of tidying; whether there may be more to do."""
+        return self.index.fold()
+
+    def settle(self) -> None:
+        """All tidying at once, and what the first question would otherwise wait for."""
+        self.index.settle()
+        self.catalog.prepare()
+
+
+def _entry(document: Document) -> Entry:
+    return entry_of(document.path, readable(document.metadata), document.body, document.modified)

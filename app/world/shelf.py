@@ -19,11 +19,16 @@ from app.world.versionfile import is_whole, number_of
 
 SIDECAR = b"archive-state"
 SIDECAR_TEMP = b".archive-state-"
+POINTER_TEMP = b".pointer-"
+VERSION_TEMP = b".version-"
+"""What temporary names begin with, one for each kind; something that nobody can guess follows. They lie in here, where
+every program passes over names it does not know (store §1.2), and no two writers ever share one."""
 TORN = b".torn"
 """Suffix under which a write puts a torn version aside, so that nobody takes it for a version (see `writing`)."""
 
 # The same as the scan of a directory gives them.
-_SIDECAR, _SIDECAR_TEMP, _TORN = SIDECAR.decode(), SIDECAR_TEMP.decode(), TORN.decode()
+_SIDECAR, _TORN = SIDECAR.decode(), TORN.decode()
+_TEMPS = (SIDECAR_TEMP.decode(), POINTER_TEMP.decode(), VERSION_TEMP.decode())
 _STATES = {b"true\n": True, b"false\n": False}
 # What a damaged card or a foreign owner answers. Anything else (descriptors used up, say) is about this process and
 # must not make a good version look torn.
@@ -37,6 +42,17 @@ class Torn(msgspec.Struct, frozen=True):
     name: bytes
     why: str
     modified: float = -math.inf
+
+    @property
+    def unreadable(self) -> bool:
+        """Whether it is more than what a power cut leaves, since that can be read."""
+        return self.modified == -math.inf
+
+    @property
+    def fault(self) -> str:
+        """What is wrong, in words."""
+        state = "cannot be read" if self.unreadable else "is torn"
+        return f"v{self.number} {state}: {self.why}"
 
 
 class Pruned(msgspec.Struct, frozen=True, gc=False):
@@ -62,6 +78,7 @@ class Shelf(msgspec.Struct, frozen=True):
     torn: tuple[Torn, ...]
     sidecar: bool
     leftovers: tuple[bytes, ...]
+    """Temporary names: what a crash left, or what another process is about to use."""
 
 
 EMPTY = Shelf({}, 0, b"", 0, 0, (), False, ())
@@ -85,7 +102,7 @@ def survey(folder: int, listing: list[str], hidden: frozenset[int] = frozenset()
                 files[number] = raw_name(name)
         elif name == _SIDECAR:
             sidecar = True
-        elif name.startswith(_SIDECAR_TEMP):
+        elif name.startswith(_TEMPS):
             leftovers.append(raw_name(name))
         else:
             number = number_of(name.removesuffix(_TORN))

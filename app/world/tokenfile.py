@@ -18,7 +18,7 @@ import msgspec
 
 from app.protocol.text import go_quote
 from app.world.patterns import BadPattern, expression
-from app.world.tokens import PUBLISH, READ, BadTokenFile, TokenTable, hash_of_token
+from app.world.tokens import PUBLISH, READ, BadTokenFile, Token, TokenTable, hash_of_token
 
 
 class TokenFileError(Exception):
@@ -58,12 +58,16 @@ def generate(label: str, paths: Sequence[str], operations: Sequence[str], file: 
 
 def list_tokens(file: str) -> Printed:
     """The tokens of the file, a line for each label. Raises `TokenFileError`."""
-    tokens = sorted(_parse(file, _read(file)).tokens, key=lambda token: token.label)
     lines = [
         f"{token.label:<20}  paths: {', '.join(token.paths):<20}  ops: {', '.join(token.operations)}\n"
-        for token in tokens
+        for token in tokens_of(file)
     ]
     return Printed("".join(lines) or "No tokens found.\n")
+
+
+def tokens_of(file: str) -> list[Token]:
+    """The tokens of the file, sorted by label. Raises `TokenFileError`."""
+    return sorted(_parse(file, _read(file)).tokens, key=lambda token: token.label)
 
 
 def revoke(label: str, file: str) -> Printed:
@@ -168,6 +172,13 @@ def _read(file: str, missing: bytes | None = None) -> bytes:
 
 
 def _failed(file: str, error: OSError) -> TokenFileError:
+    folder = os.path.dirname(file) or "."
+    if isinstance(error, FileNotFoundError) and not os.path.isdir(folder):
+        return TokenFileError(f"{file}: there is no folder {folder}; make it first")
+    if isinstance(error, FileNotFoundError):
+        return TokenFileError(
+            f"{file}: there is no such token file; `token generate` with --tokens makes one"
+        )
     cure = "; do this as the owner of the token file or as root" if isinstance(error, PermissionError) else ""
     return TokenFileError(f"{file}: {error.strerror}{cure}")
 
@@ -179,7 +190,7 @@ def _locked(file: str) -> Iterator[None]:
     try:
         lock = os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     except OSError as error:
-        raise _failed(name, error) from None
+        raise _failed(file if isinstance(error, FileNotFoundError) else name, error) from None
     try:
         try:
             _adopt(lock, file)

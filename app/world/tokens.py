@@ -82,7 +82,10 @@ def hash_of_token(raw: str) -> str:
 
 
 class Access:
-    """What one request may do, by the table in force when it came and the token it carried. Made by `access`."""
+    """What one request may do, by the table in force when it came and the token it carried. Made by `access`.
+
+    Called, it is `may_read`: whoever asks only that takes any function of a path, and asks less of one of these.
+    """
 
     __slots__ = ("_protected", "_readable", "_refusal", "_table", "_token")
 
@@ -102,6 +105,19 @@ class Access:
     def may_read(self, path: str) -> bool:
         """Whether the caller may read this path; a directory may come with or without its slash (wire §7.4)."""
         return not self._protected.covers(path) or self._readable.covers(path) or path == MANIFEST
+
+    __call__ = may_read
+
+    def may_read_below(self, directory: str) -> bool:
+        """Whether the caller might read something below this directory; False is sure, and takes no look at it.
+
+        Patterns alone decide. Where they do not, because special characters of both kinds of patterns meet, it is True.
+        """
+        return (
+            not self._protected.cover_below(directory)
+            or self._readable.may_match_below(directory)
+            or MANIFEST.startswith(directory.rstrip("/") + "/")
+        )
 
     def check_read(self, path: str) -> None:
         """Raises `Fault` (unauthorized, not-permitted) if the caller may not read this path."""

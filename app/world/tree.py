@@ -5,7 +5,9 @@ live. A node goes with its last document. What is known here may have changed on
 what it finds, and asks the disk where it finds nothing (store §8).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
+
+_UNSEEN_MAX = 256
 
 
 class _Node:
@@ -21,9 +23,11 @@ class Tree:
 
     def __init__(self) -> None:
         self._root = _Node()
+        self._unseen: dict[tuple[Hashable, str], Hashable] = {}
 
     def put(self, path: str, live: bool) -> None:
         """There is a document at this canonical path."""
+        self._unseen.clear()
         node = self._root
         for name in path.split("/")[1:-1]:
             node = node.directories.setdefault(name, _Node())
@@ -31,6 +35,7 @@ class Tree:
 
     def drop(self, path: str) -> None:
         """There is no document at this path any more."""
+        self._unseen.clear()
         names = path.split("/")[1:-1]
         nodes = [self._root]
         for name in names:
@@ -56,6 +61,19 @@ class Tree:
             node = waiting.pop()
             yield from node.documents.items()
             waiting.extend(node.directories.values())
+
+    def note_unseen(self, caller: Hashable, directory: str, state: Hashable) -> None:
+        """All of a directory was looked through, and there was nothing for this kind of caller.
+
+        Holds until a document comes or goes, anywhere. `state` is what the directory itself looked like on disk.
+        """
+        if len(self._unseen) >= _UNSEEN_MAX:
+            self._unseen.clear()
+        self._unseen[caller, directory] = state
+
+    def is_unseen(self, caller: Hashable, directory: str, state: Hashable) -> bool:
+        """Whether that is noted."""
+        return self._unseen.get((caller, directory)) == state
 
     def _at(self, directory: str) -> _Node | None:
         node: _Node | None = self._root

@@ -1,111 +1,84 @@
 """Checking a root on disk: every pointer, sidecar and hash chain (store §1, §3, §4, §7).
 
 Reads only and migrates nothing, so that a root may be checked while it is served. What a crash leaves and the store
-tolerates (empty version directories, stale temporary names) is no fault; a pointer behind its newest version is.
+tolerates (empty version directories, stale temporary names) is no fault; a pointer behind its newest version is. The
+chain vouches for every version but the newest, whose hash nothing holds yet.
 """
 
 import os
 from collections.abc import Iterator
 
-from app.world.disk import Names, Root, path_of, raw_name
-from app.world.documents import VERSIONS, Documents, Flight
-from app.world.errors import Escapes, WorldError, reason
-from app.world.migration import holds_old_files
-from app.world.prepared import TEMP
-from app.world.versionfile import number_of
+import msgspec
+
+from app.world.disk import Root
+from app.world.documents import Documents, Flight
+from app.world.errors import WorldError, reason
+from app.world.inventory import Place, Unread, inventory
 
 
-def verify(root: str) -> Iterator[str]:
+class Tally(msgspec.Struct):
+    """What a check has looked at so far.
+
+    `plain` are the paths of markdown files that lie in the root without being documents: no fault, but nobody is
+    served them.
+    """
+
+    documents: int = 0
+    versions: int = 0
+    plain: list[str] = []
+
+
+def verify(root: str, tally: Tally | None = None) -> Iterator[str]:
     """Every fault in the root, as `<path>: <what is wrong>`. Raises `BadRoot` if it cannot be opened."""
+    tally = tally or Tally()
     opened = Root(root)
     documents = Documents(opened, Flight())
+    unread: set[str] = set()
     try:
-        waiting: list[Names] = [()]
-        while waiting:
-            names = waiting.pop()
-            try:
-                fd = opened.open_directory(names)
-            except (OSError, Escapes) as error:
-                yield f"{path_of(names)}: cannot be read: {reason(error)}"
-                continue
-            try:
-                with os.scandir(fd) as scan:
-                    entries = sorted(
-                        (raw_name(entry.name), entry.is_dir(follow_symlinks=False)) for entry in scan
-                    )
-                waiting.extend(
-                    (*names, name)
-                    for name, is_directory in entries[::-1]
-                    if is_directory and name != VERSIONS
-                )
-                stored = _stored(opened, fd, names)
-                if stored is None:
-                    yield f"{path_of(names)}: holds versions in the old layout"
-                files = {name for name, is_directory in entries if not is_directory}
-                for name in sorted(files | (stored or set())):
-                    yield from _faults(documents, fd, (*names, name), is_file=name in files)
-            except OSError as error:
-                yield f"{path_of(names)}: cannot be read: {reason(error)}"
-            finally:
-                os.close(fd)
+        for place in inventory(opened):
+            if isinstance(place, Unread):
+                unread.add(place.path)
+                yield f"{place.path}: {place.why}"
+            elif place.plain:
+                if place.names[-1].endswith(b".md"):
+                    tally.plain.append(place.path)
+            elif place.path not in unread:
+                yield from _faults(opened, documents, place, tally)
     finally:
         opened.close()
 
 
-def _stored(root: Root, fd: int, names: Names) -> set[bytes] | None:
-    """The names that have versions in an open directory; None if they are in the old layout."""
-    try:
-        versions = root.open_below(fd, names, VERSIONS)
-    except (FileNotFoundError, NotADirectoryError, Escapes):
-        return set()
-    try:
-        if holds_old_files(versions):
-            return None
-        stored = set()
-        with os.scandir(versions) as entries:
-            for entry in entries:
-                if entry.is_dir(follow_symlinks=False):
-                    folder = root.open_below(versions, (*names, VERSIONS), raw_name(entry.name))
-                    try:
-                        if any(map(number_of, os.listdir(folder))):
-                            stored.add(raw_name(entry.name))
-                    finally:
-                        os.close(folder)
-        return stored
-    finally:
-        os.close(versions)
-
-
-def _faults(documents: Documents, fd: int, names: Names, *, is_file: bool) -> Iterator[str]:
-    """What is wrong with one name of an open directory: a document, or a file that is none."""
-    path = path_of(names)
-    if not is_file:
+def _faults(root: Root, documents: Documents, place: Place, tally: Tally) -> Iterator[str]:
+    """What is wrong with one document, or with what should be one."""
+    path, names = place.path, place.names
+    tally.documents += 1
+    if not place.exists:
         yield f"{path}: has versions but no pointer"
         return
     try:
-        link = os.readlink(names[-1], dir_fd=fd)
-    except OSError:
-        link = b""
-    if link.startswith(b"versions/%b/" % names[-1].removesuffix(TEMP)) and names[-1].endswith(TEMP):
-        return
-    try:
-        sight = documents.look(fd, names, path)
+        fd = root.open_directory(names[:-1])
+        try:
+            sight = documents.look(fd, names, path)
+        finally:
+            os.close(fd)
         try:
             shelf = sight.shelf
             for torn in shelf.torn:
-                yield f"{path}: v{torn.number} is torn: {torn.why}"
+                yield f"{path}: {torn.fault}"
             if sight.served is None:
-                if link or shelf.current:
-                    yield f"{path}: the pointer leads to no version"
+                yield f"{path}: the pointer leads to no version"
                 return
         finally:
             sight.close()
-        if not link:
+        if not place.link:
             yield f"{path}: the pointer is a file, not a symlink"
-        elif link != b"versions/%b/v%d" % (names[-1], shelf.current):
-            yield f"{path}: the pointer is {os.fsdecode(link)}, the newest version is v{shelf.current}"
+        elif place.link != b"versions/%b/v%d" % (names[-1], shelf.current):
+            yield f"{path}: the pointer is {os.fsdecode(place.link)}, the newest version is v{shelf.current}"
         history = documents.history(path)
+        tally.versions += len(history.versions)
         if not history.chain_valid:
             yield f"{path}: {history.chain_error}"
     except WorldError as error:
         yield str(error)
+    except OSError as error:
+        yield f"{path}: cannot be read: {reason(error)}"

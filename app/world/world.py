@@ -1,7 +1,7 @@
 """`World`: everything the board holds, and the one door through which it changes.
 
 It keeps the documents on disk and what is derived from them (content hashes, the tree of directories, search) equal.
-Reads ask the disk, so that what other programs write is seen at once; the derived part learns of it at the next start
+Reads ask the disk, so that what other programs write is seen at once; the derived part learns of it by a `refresh`
 (store §8).
 
 A change is a `Commit` in three steps, so that a slow disk holds up nobody. `prepare_…` does all disk work up to a
@@ -11,29 +11,33 @@ One commit at a time: the next may be prepared when the last is settled or aband
 `current`, `version` and `history` may be called from any.
 """
 
-from collections.abc import Callable, Mapping
+import os
+import weakref
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 import msgspec
 
 from app.protocol.paths import sort_key
+from app.protocol.tables import LookupRow
 from app.protocol.text import Log
 from app.search.catalog import Catalog
+from app.search.index import Match
+from app.search.query import Query
+from app.search.reader import Reader
+from app.search.tokens import Recall
 from app.world.disk import Root
 from app.world.documents import Document, Documents, Flight, History
-from app.world.errors import BadRoot, Damaged, DiskFailure, IndexIncomplete, Missing, ReadOnly
-from app.world.hashindex import HashIndex
+from app.world.errors import BadRoot, Damaged, DiskFailure, IndexIncomplete, Missing, ReadOnly, WorldError
+from app.world.indexes import Indexes
 from app.world.listing import Directories
 from app.world.migration import migrate
 from app.world.page import Child, MayRead
 from app.world.prepared import NewState, NewVersion
-from app.world.searches import Extract, Searches
+from app.world.refresh import WHOLE, Changes, Emptied, Held, Refresh, Skips, compared, fill, unlinked
 from app.world.shelf import Pruned
-from app.world.tree import Tree
-from app.world.walk import Found, OldLayout, walk
+from app.world.stamps import Clock, stamp_of
+from app.world.walk import OldLayout, walk
 from app.world.writing import Unchanged, Writer
-
-SKIPPED_LINES_MAX = 32
-"""How many entries that the walk had to skip are logged (store §8)."""
 
 
 class Outcome(msgspec.Struct, frozen=True, gc=False):
@@ -42,6 +46,18 @@ class Outcome(msgspec.Struct, frozen=True, gc=False):
     version: int
     modified: int
     created: bool
+
+
+class Figures(msgspec.Struct, frozen=True, gc=False):
+    """How much a world holds, and where: live documents, the bytes of their bodies, their sections and what the index
+    of these takes, and the time of the newest document in seconds since the epoch."""
+
+    root: str
+    documents: int
+    body_bytes: int
+    sections: int
+    index_bytes: int
+    newest: int
 
 
 class Commit:
@@ -81,73 +97,152 @@ class World:
     """The documents of one content root."""
 
     @classmethod
-    def open(cls, root: str, *, log: Log, read_only: bool = False) -> "World":
+    def open(
+        cls,
+        root: str,
+        *,
+        log: Log,
+        read_only: bool = False,
+        now: Clock | None = None,
+        recall: Recall = "wide",
+    ) -> "World":
         """Open a content root: migrate the old layout (store §10), then build every index in one walk.
 
-        `read_only` refuses all writes, a migration included. Raises `BadRoot`.
+        `read_only` refuses all writes, a migration included. `now` gives the wall clock in seconds since the epoch;
+        without it, the first `refresh` reads every document again. `recall` is how much a word of a LOOKUP in body
+        mode finds (lookup §7.8). Raises `BadRoot`.
         """
         opened = Root(root)
         try:
-            return cls(opened, log, read_only)
+            return cls(opened, log, read_only, now, recall)
         except BaseException:
             opened.close()
             raise
 
-    def __init__(self, root: Root, log: Log, read_only: bool) -> None:
-        flight = Flight()
+    def __init__(self, root: Root, log: Log, read_only: bool, now: Clock | None, recall: Recall) -> None:
+        self._flight = Flight()
         self._root = root
+        self._log = log
+        self._now = now
+        self._recall = recall
         self._read_only = read_only
-        self._documents = Documents(root, flight)
-        self._writer = Writer(root, self._documents, flight)
+        self._documents = Documents(root, self._flight)
+        self._writer = Writer(root, self._documents, self._flight)
         try:
-            self._load(log, migrated=False)
+            self._held = self._load(migrated=False)
         except OldLayout:
             if read_only:
                 raise BadRoot(
                     "the root is in an old layout; open it for writing once to convert it"
                 ) from None
             migrate(root)
-            self._load(log, migrated=True)
-        self._directories = Directories(root, self._documents, self._tree, flight)
+            self._held = self._load(migrated=True)
+        # A world that another has replaced is closed when the last read in it has ended.
+        self._close = weakref.finalize(self, root.close)
+        self._close.atexit = False
 
-    def _load(self, log: Log, *, migrated: bool) -> None:
-        self._hashes = HashIndex()
-        self._tree = Tree()
-        self._searches = Searches()
-        self._unread: dict[str, None] = {}
-        skipped = 0
-        for item in walk(self._root, self._documents, migrated=migrated):
-            if isinstance(item, Found):
-                for torn in item.torn:
-                    log(
-                        "warn",
-                        "version set aside",
-                        path=item.document.path,
-                        version=torn.number,
-                        error=torn.why,
-                    )
-                self._put(item.document, self._extract(item.document))
-                continue
-            if item.damaged:
-                self._unread[item.path] = None
-            skipped += 1
-            if skipped <= SKIPPED_LINES_MAX:
-                log("warn", "hash index skipped entry", path=item.path, error=item.why)
-        log("info", "content hash index built", entries=len(self._hashes))
-        log("info", "lookup catalog built", entries=len(self._searches.catalog))
+    def _load(self, *, migrated: bool) -> Held:
+        held = Held(Indexes(self._recall), Skips(self._log))
+        items = walk(self._root, self._documents, self._now, known={}, migrated=migrated)
+        fill(held.indexes, items, held.skips, self._log)
+        self._log("info", "content hash index built", entries=len(held.indexes.hashes))
+        self._log("info", "lookup catalog built", entries=len(held.indexes.searches.catalog))
+        return held
 
     def close(self) -> None:
         """Give the root back. Nothing is to be called afterwards."""
-        self._root.close()
+        self._close()
 
     @property
     def catalog(self) -> Catalog:
         """The entries of all live documents."""
-        return self._searches.catalog
+        return self._held.indexes.searches.catalog
+
+    @property
+    def figures(self) -> "Figures":
+        """How much there is."""
+        indexes = self._held.indexes
+        stats = indexes.searches.index.stats()
+        return Figures(
+            os.fsdecode(self._root.path),
+            len(indexes.hashes),
+            indexes.body_bytes,
+            stats.sections,
+            stats.size,
+            indexes.newest,
+        )
+
+    # Following what other programs write.
+
+    def refresh(self, scope: Collection[str] = WHOLE) -> Refresh:
+        """A reload of what other programs have changed, to be carried out by the caller: see `Refresh`."""
+        return Refresh(self._held, self._root, self._documents, self._log, self._now, scope)
+
+    def refresh_now(self, scope: Collection[str] = WHOLE) -> Changes:
+        """The same in one go, for programs that have no reader to wait for. Raises `BadRoot`."""
+        with self.refresh(scope) as refresh:
+            refresh.survey()
+            refresh.catch_up()
+            return refresh.apply()
+
+    def is_at(self, root: str) -> bool:
+        """Whether the path leads to the directory that is open here. Raises `BadRoot` if it leads nowhere."""
+        try:
+            there, here = os.stat(root), os.fstat(self._root.fd)
+        except OSError as error:
+            raise BadRoot(f"content root {root}: {error.strerror}") from error
+        return (there.st_dev, there.st_ino) == (here.st_dev, here.st_ino) and (
+            os.path.realpath(os.fsencode(root)) == self._root.path
+        )
+
+    def successor(self, root: str) -> tuple["World", Changes]:
+        """The world at another root, to be served instead of this one, and what is different there.
+
+        Raises `BadRoot`, also if this one has documents and that one has none.
+        """
+        other = World.open(root, log=self._log, read_only=self._read_only, now=self._now, recall=self._recall)
+        old, new = self._held.indexes, other._held.indexes
+        if old.stamps and not new.stamps:
+            other.close()
+            raise Emptied
+        return other, compared(old.stamps.copy(), new.stamps, new.body_bytes)
+
+    def followed(self, path: str) -> int | None:
+        """The version of the document if the indexes know it as it is on disk, else None. Raises as `current` does."""
+        stamp = self._held.indexes.stamps.get(unlinked(self._root, path))
+        document = self._documents.current(path)
+        known = stamp is not None and stamp.content == stamp_of(document).content
+        return document.version if known else None
+
+    # Searching by text; `catalog` answers by tags and titles.
+
+    def match(self, query: Query, reader: Reader) -> list[Match]:
+        """The sections and documents that a body-mode query finds, ordered and limited (lookup §8.3, §8.4)."""
+        return self._held.indexes.searches.index.match(query, reader)
+
+    def rows(self, query: Query, matches: Iterable[Match]) -> list[LookupRow]:
+        """The rows of matches, each with a snippet from the version that was matched (lookup §8.5).
+
+        Reads a document for each; the indexes must not have changed since `match`.
+        """
+        return self._held.indexes.searches.index.rows(query, matches, self._matched_body)
+
+    def _matched_body(self, path: str, number: int) -> bytes | None:
+        stamp = self._held.indexes.stamps.get(path)
+        try:
+            document, _ = self._documents.version(path, number)
+        except WorldError:
+            return None
+        same = stamp is not None and stamp.content == stamp_of(document).content
+        return document.body if same else None  # replaced on disk, and not reloaded yet
+
+    def fold(self) -> bool:
+        """A few milliseconds of tidying after writes; whether there may be more to do. Answers do not change."""
+        return self._held.indexes.searches.fold()
 
     def paths(self) -> list[str]:
         """The paths of all live documents, sorted bytewise."""
-        return sorted((path for path, live in self._tree.below("/") if live), key=sort_key)
+        return sorted((path for path, live in self._held.indexes.tree.below("/") if live), key=sort_key)
 
     # Reading.
 
@@ -169,8 +264,9 @@ class World:
         Raises `Missing`; `IndexIncomplete` if that is unsure, since something that the caller may read could not be
         read at start or cannot be read now (wire §5.1).
         """
-        unread = any(map(may_read, self._unread))
-        for path in self._hashes.paths(content_hash):
+        indexes = self._held.indexes
+        unread = any(map(may_read, indexes.unread))
+        for path in indexes.hashes.paths(content_hash):
             if may_read(path):
                 try:
                     document = self._documents.current(path)
@@ -184,6 +280,10 @@ class World:
         if unread:
             raise IndexIncomplete(content_hash)
         raise Missing(content_hash)
+
+    @property
+    def _directories(self) -> Directories:
+        return Directories(self._root, self._documents, self._held.indexes.tree, self._flight)
 
     def is_directory(self, path: str) -> bool:
         """Whether the path is a directory on disk."""
@@ -263,26 +363,11 @@ class World:
 
     def _commit(self, step: NewVersion | NewState) -> Commit:
         try:
-            extract = self._extract(step.document)
+            extract = self._held.indexes.extract(step.document)
         except BaseException:
             step.abandon()
             raise
-        return Commit(step, lambda: self._put(step.document, extract))
-
-    def _extract(self, document: Document) -> Extract | None:
-        return None if document.archived else self._searches.extract(document)
-
-    def _put(self, document: Document, extract: Extract | None) -> None:
-        """Every index learns of a document, which is archived if it has no extract; nothing else changes them."""
-        path = document.path
-        self._unread.pop(path, None)
-        self._tree.put(path, extract is not None)
-        if extract is None:
-            self._hashes.drop(path)
-            self._searches.drop(path)
-        else:
-            self._hashes.put(path, document.content_hash)
-            self._searches.put(extract)
+        return Commit(step, lambda: self._held.put(step.document, extract))
 
 
 def _finish(commit: Commit | Unchanged, *, creates: bool) -> Outcome:

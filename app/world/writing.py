@@ -3,24 +3,38 @@
 A write is prepared, shown and settled. `Writer.publish`, `append` and `set_archived` prepare it: everything up to the
 synced version file and a temporary symlink (or sidecar), which no reader takes for anything. `show` is one rename.
 `settle` makes the rename durable and prunes. Until `show`, `abandon` takes everything back. One write at a time; the
-caller sees to that (nothing guards against other processes but O_EXCL on the version file, store §5.5).
+caller sees to that.
+
+Against other processes nothing guards but that a version number can be taken once (store §5.5). A version file gets
+its name when it is whole and synced, by a hard link, which is as exclusive as O_EXCL: so no other writer builds on
+half of it, and a crash leaves none. It is never taken back once somebody may have built on it (`prepared`).
 """
 
 import contextlib
 import errno
 import os
 from collections.abc import Mapping
-from functools import partial
 
 import msgspec
 
 from app.protocol.publisher import merged
-from app.world.disk import NAME_MAX, Names, Root, exists, names_of, path_of, read_regular, write_all
-from app.world.documents import VERSIONS, Document, Documents, Flight, InFlight, Sight, document_of
+from app.world.descent import Descent
+from app.world.disk import (
+    NAME_MAX,
+    Names,
+    Root,
+    exists,
+    names_of,
+    path_of,
+    read_regular,
+    write_all,
+)
+from app.world.documents import VERSIONS, Document, Documents, Flight, InFlight, Sight, document_of, link_text
 from app.world.errors import (
     Archived,
     BadDocument,
     Conflict,
+    Damaged,
     DiskFailure,
     Escapes,
     LostRace,
@@ -29,7 +43,7 @@ from app.world.errors import (
     WorldError,
 )
 from app.world.prepared import TEMP, NewState, NewVersion, Site, Syncs, refusal
-from app.world.shelf import SIDECAR, SIDECAR_TEMP, TORN
+from app.world.shelf import POINTER_TEMP, SIDECAR, SIDECAR_TEMP, TORN, VERSION_TEMP
 from app.world.versionfile import NUMBER_MAX, Content, encode, hash_of, read
 
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -37,6 +51,8 @@ _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 SETTLING = 2.0
 """Seconds for which a version that looks torn is taken for one that another process is still writing."""
+STALE = 60.0
+"""Seconds after which a temporary name is taken for what a crash left. Another process may be about to use it before."""
 
 
 class Unchanged(msgspec.Struct, frozen=True, gc=False):
@@ -100,13 +116,19 @@ class Writer:
             return self._prepare(site, content.body + joint + body, whole, expected, now)
 
     def set_archived(self, path: str, archived: bool) -> NewState | Unchanged:
-        """Prepare a change of the archive state (store §4). Raises `Missing`, `Damaged`, `ReadOnly`, `DiskFailure`."""
+        """Prepare a change of the archive state (store §4). Raises `Missing`, `Damaged`, `ReadOnly`, `DiskFailure`.
+
+        A malformed sidecar, which fails every read (store §4.1), is neither state: either change replaces it by a good
+        one, so that whoever may archive the document can repair it.
+        """
         with self._survey(path) as site:
             sight = site.sight
             if sight.served is None:
                 raise Missing(path)
             content = read(sight.served)
-            in_force = sight.archived(content)
+            in_force: bool | None = None
+            with contextlib.suppress(Damaged):
+                in_force = sight.archived(content)
             self._syncs.settle()
             if in_force != archived:
                 document = document_of(
@@ -119,9 +141,8 @@ class Writer:
 
     def _prepare_state(self, site: Site, document: Document) -> NewState:
         folder = site.sight.folder
-        step = NewState(site, self._syncs, SIDECAR_TEMP + os.urandom(8).hex().encode(), document)
+        step = NewState(site, self._syncs, _temporary(SIDECAR_TEMP), document)
         try:
-            _remove(folder, *site.sight.shelf.leftovers)
             fd = os.open(step.temp, _NEW_FILE, 0o600, dir_fd=folder)
             try:
                 os.fchmod(fd, 0o644)
@@ -165,26 +186,17 @@ class Writer:
 
     def _find_parent(self, site: Site) -> None:
         """Open the directory of the path, or find how much of the path is there."""
-        names = site.names
-        for present in range(len(names) - 1, -1, -1):
-            try:
-                fd = self._root.open_directory(names[:present])
-            except FileNotFoundError:
-                continue
-            except NotADirectoryError:
-                site.obstacle = "ancestor"
-                return
-            if present == len(names) - 1:
-                site.parent = fd
-            else:
-                try:
-                    if exists(names[present], fd):
-                        site.obstacle = "ancestor"  # a symlink that leads nowhere
-                        return
-                finally:
-                    os.close(fd)
-            site.follow(self._root.resolve(names[:present]), names[present:])
+        parents = site.names[:-1]
+        try:
+            fd, real, present = self._root.open_deepest(parents)
+        except NotADirectoryError:
+            site.obstacle = "ancestor"
             return
+        if present == len(parents):
+            site.parent = fd
+        else:
+            site.above = fd
+        site.follow(real, site.names[present:])
 
     def _prepare(
         self, site: Site, body: bytes, metadata: Mapping[str, str], expected: int | None, now: float
@@ -201,14 +213,18 @@ class Writer:
         if site.obstacle:
             raise Escapes(f"{path} leads out of the content root")
         topmost = path_of(site.names[: site.present + 1]) if site.parent < 0 else ""
-        step = NewVersion(site, self._syncs, self._flight, number, _retention(metadata))
+        step = NewVersion(
+            site, self._syncs, self._flight, number, _retention(metadata), _temporary(POINTER_TEMP)
+        )
         try:
             if site.sight.folder < 0:
                 self._flight.write = InFlight(0, number, topmost)
                 self._make_directories(step, site)
             self._flight.write = InFlight(os.fstat(site.sight.folder).st_ino, number, topmost)
             modified = self._write_file(step, site, number, data, now)
-            self._write_pointer(step, site, number)
+            folder = site.sight.folder
+            os.symlink(b"versions/%b/v%d" % (site.names[-1], number), step.temp, dir_fd=folder)
+            step.on_abandon(lambda: os.unlink(step.temp, dir_fd=folder))
         except FileExistsError as error:
             step.abandon()
             with self._survey(path) as site:
@@ -225,57 +241,34 @@ class Writer:
         return step
 
     def _make_directories(self, step: NewVersion, site: Site) -> None:
-        """Make what is missing up to the version directory, and open it."""
-        names = site.names
+        """Make what is missing down to the version directory, and open it (store §5.1 step 2)."""
+        names, present = site.names, site.present
+        top = site.parent if site.parent >= 0 else site.above
+        below = (*names[present:-1], VERSIONS, names[-1])
+        descent = Descent(self._root, self._syncs, top, names[:present], below)
+        step.on_abandon(descent.unmake)
+        descent.make()
+        descent.sync()
         if site.parent < 0:
-            missing = [names[:depth] for depth in range(site.present + 1, len(names))]
-            self._make(step, *missing, (*names[:-1], VERSIONS))
             site.parent = self._root.open_directory(names[:-1])
-        else:
-            self._make(step, (*names[:-1], VERSIONS))
-        self._make(step, site.folder_names)
         site.sight.folder = self._documents.open_folder(site.parent, names)
         if site.sight.folder < 0:
             raise NotADirectoryError(errno.ENOTDIR, "the version directory is not a directory")
 
-    def _make(self, step: NewVersion, *directories: Names) -> None:
-        """Make the directories that are missing, topmost first; then sync the parent of each that was made."""
-        made = []
-        for names in directories:
-            parent = self._root.open_directory(names[:-1])
-            try:
-                os.mkdir(names[-1], 0o755, dir_fd=parent)
-                step.on_abandon(partial(self._unmake, names))
-                made.append(names)
-            except FileExistsError:
-                pass
-            finally:
-                os.close(parent)
-        for names in made:
-            self._syncs.now(names[:-1])
-
-    def _unmake(self, names: Names) -> None:
-        """Remove a directory made for nothing; if it must stay, its entry is still to be synced."""
-        try:
-            parent = self._root.open_directory(names[:-1])
-            try:
-                os.rmdir(names[-1], dir_fd=parent)
-            finally:
-                os.close(parent)
-        except OSError:
-            self._syncs.owe(names[:-1])
-
     def _write_file(self, step: NewVersion, site: Site, number: int, data: bytes, now: float) -> int:
-        """Put torn versions aside and write the version file; the time it bears, in whole seconds."""
+        """Put torn versions aside and write the version file; the time it bears, in whole seconds.
+
+        Raises `FileExistsError` if another process was first.
+        """
         folder, shelf = site.sight.folder, site.sight.shelf
         for torn in shelf.torn:
             os.rename(torn.name, torn.name + TORN, src_dir_fd=folder, dst_dir_fd=folder)
-        _remove(folder, *shelf.leftovers)
+        _clear(site, now)
         if shelf.sidecar and site.sight.served is None:
             _remove(folder, SIDECAR)  # of a document that is no more
-        name = b"v%d" % number
-        fd = os.open(name, _NEW_FILE, 0o644, dir_fd=folder)
-        step.on_abandon(lambda: os.unlink(name, dir_fd=folder))
+        name, temp = b"v%d" % number, _temporary(VERSION_TEMP)
+        fd = os.open(temp, _NEW_FILE, 0o644, dir_fd=folder)
+        step.on_abandon(lambda: _remove(folder, temp))
         try:
             write_all(fd, data)
             time = max(int(now * 1e9), shelf.modified * 1_000_000_000)  # never before the version it follows
@@ -283,24 +276,15 @@ class Writer:
             os.fsync(fd)
         finally:
             os.close(fd)
+        os.link(temp, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
+        step.on_abandon(step.withdraw)
+        os.unlink(temp, dir_fd=folder)
+        if shelf.current and not exists(shelf.files[shelf.current], folder):
+            raise FileExistsError(
+                errno.EEXIST, "the version before was withdrawn by the process that wrote it"
+            )
         os.fsync(folder)
         return time // 1_000_000_000
-
-    @staticmethod
-    def _write_pointer(step: NewVersion, site: Site, number: int) -> None:
-        """The temporary symlink that `show` will rename over the pointer."""
-        name, parent = site.names[-1], site.parent
-        target = b"versions/%b/v%d" % (name, number)
-        try:
-            stale = os.readlink(name + TEMP, dir_fd=parent)
-        except FileNotFoundError:
-            pass
-        else:
-            if not stale.startswith(b"versions/%b/" % name):  # a document of its own, not what a crash left
-                raise OSError(errno.EBUSY, f"{os.fsdecode(name + TEMP)} is in the way")
-            os.unlink(name + TEMP, dir_fd=parent)
-        os.symlink(target, name + TEMP, dir_fd=parent)
-        step.on_abandon(lambda: os.unlink(name + TEMP, dir_fd=parent))
 
 
 def _document_names(path: str) -> Names | None:
@@ -355,7 +339,27 @@ def _check_text(body: bytes) -> None:
         raise BadDocument("document body must be valid UTF-8 text") from None
 
 
-def _remove(directory: int, *names: bytes) -> None:
-    for name in names:
-        with contextlib.suppress(FileNotFoundError):
+def _temporary(prefix: bytes) -> bytes:
+    """A name that no other writer has."""
+    return prefix + os.urandom(8).hex().encode()
+
+
+def _clear(site: Site, now: float) -> None:
+    """Remove what a crash left of a write to this document, ours or another server's."""
+    name, parent, folder = site.names[-1], site.parent, site.sight.folder
+    for temp in site.sight.shelf.leftovers:
+        _remove_stale(folder, temp, now)
+    # Under this name there may be a document of its own as well.
+    if (link_text(parent, name + TEMP) or b"").startswith(b"versions/%b/" % name):
+        _remove_stale(parent, name + TEMP, now)
+
+
+def _remove_stale(directory: int, name: bytes, now: float) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        if abs(now - os.stat(name, dir_fd=directory, follow_symlinks=False).st_ctime) > STALE:
             os.unlink(name, dir_fd=directory)
+
+
+def _remove(directory: int, name: bytes) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(name, dir_fd=directory)

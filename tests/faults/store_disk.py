@@ -7,6 +7,7 @@ to keep: the data of files, and the entries of directories, since their last syn
 
 import errno
 import os
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -23,13 +24,15 @@ CHANGING = (
     "mkdir",
     "rmdir",
     "rename",
+    "link",
     "symlink",
     "unlink",
     "utime",
     "fchmod",
 )
 """How `Disk.calls` names what can leave a trace."""
-_WRITING = ("write", "fsync", "mkdir", "rmdir", "rename", "symlink", "unlink", "utime", "fchmod")
+_TEMPORARY = re.compile("-[0-9a-f]{16}$")
+_WRITING = ("write", "fsync", "mkdir", "rmdir", "rename", "link", "symlink", "unlink", "utime", "fchmod")
 
 
 class Died(BaseException):
@@ -39,7 +42,7 @@ class Died(BaseException):
 class Disk:
     """The wrapped system calls; `calls` are those made while `armed`, as `<function> <name>`.
 
-    Opening a new file is a `create` there; closing what was only read is a `release`, which cannot fail.
+    What nobody can guess in a temporary name is a star. Opening a new file is a `create` there; closing what was only read is a `release`, which cannot fail.
     """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,10 +102,10 @@ class Disk:
                 name = "release"
         else:
             fd = options.get("dir_fd", options.get("src_dir_fd"))
-            where = self._path(args[1] if name in {"rename", "symlink"} else args[0], fd)
+            where = self._path(args[1] if name in {"rename", "link", "symlink"} else args[0], fd)
             if name == "open" and args[1] & os.O_CREAT:
                 name = "create"
-        return f"{name} {where.name}"
+        return f"{name} {_TEMPORARY.sub('-*', where.name)}"
 
     def _undo(
         self, name: str, args: tuple[Any, ...], options: dict[str, Any]
@@ -111,6 +114,9 @@ class Disk:
         if name == "rename":
             old, new = self._path(args[0], options["src_dir_fd"]), self._path(args[1], options["dst_dir_fd"])
             return new.parent, _both(_restore(old), _restore(new))
+        if name == "link":
+            path = self._path(args[1], options["dst_dir_fd"])
+            return path.parent, _restore(path)
         if name in {"mkdir", "rmdir", "symlink", "unlink"} or (name == "open" and args[1] & os.O_CREAT):
             path = self._path(args[1] if name == "symlink" else args[0], options["dir_fd"])
             return path.parent, _restore(path)

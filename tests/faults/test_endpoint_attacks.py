@@ -1,5 +1,7 @@
 """The endpoint under datagrams that no honest client sends: it answers the others, and its memory stays where it was."""
 
+import contextlib
+import math
 import random
 import socket
 import struct
@@ -101,7 +103,67 @@ async def test_first_flights_that_cannot_be_decrypted_leave_nothing() -> None:
                 sock.sendto(broken(first_flight()), (LOOPBACK, server.port))
                 await answers(client)
         stats = server.endpoint.stats
-        assert (stats.connections, stats.half_open, stats.retries) == (1, 0, 0)
+        assert (stats.connections, stats.half_open) == (1, 0)
+        assert stats.retries >= 35  # by then they are known to be forged
+        async with connected(server.port) as newcomer:
+            await answers(newcomer)
+
+
+def forged(chance: random.Random) -> bytes:
+    """An Initial that nobody needs to think about to send."""
+    head = b"\xc3\x00\x00\x00\x01\x08" + chance.randbytes(8) + b"\x08" + chance.randbytes(8)
+    return (head + b"\x00\x44\x92").ljust(1200, b"\x5a")
+
+
+@pytest.mark.parametrize("ports", [3, 200])
+async def test_a_genuine_client_gets_in_during_a_flood_of_forged_initials(ports: int) -> None:
+    """10,000 of them, as fast as this one core sends: the flood and the endpoint take turns."""
+    chance = random.Random(ports)
+    with contextlib.ExitStack() as stack:
+        socks = [stack.enter_context(stranger()) for _ in range(ports)]
+        async with serving() as server, trio.open_nursery() as nursery:
+            over = False
+
+            async def flood() -> None:
+                nonlocal over
+                for count in range(10_000):
+                    with contextlib.suppress(BlockingIOError):
+                        socks[count % ports].sendto(forged(chance), (LOOPBACK, server.port))
+                    if count % 100 == 99:
+                        await trio.lowlevel.checkpoint()
+                over = True
+
+            nursery.start_soon(flood)
+            await trio.lowlevel.checkpoint()
+            taken = []
+            while not over:
+                begun = trio.current_time()
+                async with connected(server.port) as client:
+                    await answers(client)
+                taken.append(trio.current_time() - begun)
+            assert max(taken) < 2.0
+            stats = server.endpoint.stats
+            assert stats.retries + stats.refused_connections >= 5000
+            assert stats.half_open <= 1
+
+
+async def test_who_repeats_himself_is_heard_when_there_is_no_time_for_all() -> None:
+    """Whatever time there is goes to a flood that is new each time. An honest client says the same again, and is not behind it."""
+    async with serving() as server, connected(server.port) as witness:
+        server.endpoint._door._suspicious_until = math.inf
+        server.endpoint._patience.SHARE = 0.0
+        server.endpoint._patience.spend(0.06)
+        with stranger() as sock:
+            for _ in range(100):
+                sock.sendto(forged(random.Random()), (LOOPBACK, server.port))
+            await answers(witness)
+            assert waiting(sock) == []
+            assert server.endpoint.stats.refused_connections >= 99
+        async with connected(server.port) as client:
+            await answers(client)
+            assert client.peer.quic._retry_count == 1
+        (line,) = server.lines.of("concurrency limited")
+        assert line["error"] == "too many first datagrams"
 
 
 async def test_half_open_connections_are_capped_and_a_genuine_client_still_gets_in() -> None:
@@ -119,18 +181,35 @@ async def test_half_open_connections_are_capped_and_a_genuine_client_still_gets_
                 assert stats.retries == 150 - 16 + 1
 
 
-async def test_past_the_cap_there_is_silence() -> None:
+async def test_past_the_cap_a_proved_newcomer_takes_the_place_of_the_oldest_handshake() -> None:
     async with serving(half_open=4, retry_above=4, handshake_timeout=60) as server:
         with stranger() as sock:
             for _ in range(4):
                 sock.sendto(first_flight(), (LOOPBACK, server.port))
             while server.endpoint.stats.half_open < 4:
                 await trio.lowlevel.checkpoint()
-            waiting(sock)
-            sock.sendto(first_flight(), (LOOPBACK, server.port))
-            while not server.endpoint.stats.refused_connections:
-                await trio.lowlevel.checkpoint()
-            assert waiting(sock) == []
+            async with connected(server.port) as client:
+                await answers(client)
+                stats = server.endpoint.stats
+                assert (stats.half_open, stats.connections, stats.shed_connections) == (3, 4, 1)
+
+
+async def test_four_addresses_that_fill_the_table_lock_nobody_out() -> None:
+    """Idle connections of their own, renewed for as long as it takes."""
+    async with (
+        serving(max_connections=12, per_address=3, retry_above=8) as server,
+        contextlib.AsyncExitStack() as stack,
+    ):
+        for number in range(2, 6):
+            for _ in range(3):
+                await stack.enter_async_context(connected(server.port, own=f"127.0.0.{number}"))
+        assert server.endpoint.stats.connections == 12
+        client = await stack.enter_async_context(connected(server.port))
+        for _ in range(4):
+            for number in range(2, 6):
+                await stack.enter_async_context(connected(server.port, own=f"127.0.0.{number}"))
+        await answers(client)
+        assert server.endpoint.stats.connections == 12
 
 
 async def test_an_unheard_client_does_not_hold_others() -> None:

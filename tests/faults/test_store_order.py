@@ -37,7 +37,16 @@ def prepared(commit: object) -> Commit:
     return commit
 
 
-VERSION = ["write v{0}", "utime v{0}", "fsync v{0}", "close v{0}", "fsync a.md"]
+VERSION = [
+    "create .version-*",
+    "write .version-*",
+    "utime .version-*",
+    "fsync .version-*",
+    "close .version-*",
+    "link v{0}",
+    "unlink .version-*",
+    "fsync a.md",
+]
 
 
 def test_a_new_document_in_new_directories(root: Path, disk: Disk) -> None:
@@ -48,14 +57,13 @@ def test_a_new_document_in_new_directories(root: Path, disk: Disk) -> None:
         "mkdir d",
         "mkdir e",
         "mkdir versions",
+        "mkdir a.md",
         "fsync root",
         "fsync d",
         "fsync e",
-        "mkdir a.md",
         "fsync versions",
-        "create v1",
         *(call.format(1) for call in VERSION),
-        "symlink a.md.tmp",
+        "symlink .pointer-*",
     ]
     commit.show()
     assert changes(disk) == ["rename a.md"]
@@ -68,7 +76,7 @@ def test_a_new_version(root: Path, disk: Disk) -> None:
     world = reopen(root)
     disk.armed = True
     commit = prepared(world.prepare_publish("/a.md", b"text", {"retention": "1"}, 1, 1.0))
-    assert changes(disk) == ["create v2", *(call.format(2) for call in VERSION), "symlink a.md.tmp"]
+    assert changes(disk) == [*(call.format(2) for call in VERSION), "symlink .pointer-*"]
     commit.show()
     assert changes(disk) == ["rename a.md"]
     commit.settle()
@@ -86,13 +94,12 @@ def test_stale_and_torn_files_go_before_the_new_one(root: Path, disk: Disk) -> N
     assert changes(disk) == [
         "rename v2.torn",
         "unlink .archive-state-1",
-        "create v3",
-        *(call.format(3) for call in VERSION),
         "unlink a.md.tmp",
-        "symlink a.md.tmp",
+        *(call.format(3) for call in VERSION),
+        "symlink .pointer-*",
     ]
     commit.abandon()
-    assert changes(disk) == ["unlink a.md.tmp", "unlink v3"]
+    assert changes(disk) == ["unlink .pointer-*", "unlink v3", "unlink .version-*"]
 
 
 def test_the_archive_sidecar(root: Path, disk: Disk) -> None:
@@ -110,14 +117,14 @@ def test_the_archive_sidecar(root: Path, disk: Disk) -> None:
 
 
 def test_nothing_is_synced_or_listed_while_everybody_waits(root: Path, disk: Disk) -> None:
-    """`show` is one system call, however many documents there are."""
+    """`show` is one look and one rename, however many documents there are."""
     for number in range(30):
         put_document(root, f"/{number}.md", plain(1, b"text"))
     world = reopen(root)
     commit = prepared(world.prepare_publish("/a.md", b"text", {}, 0, 1.0))
     disk.armed = True
     commit.show()
-    assert disk.calls == ["rename a.md"]
+    assert disk.calls == ["readlink a.md", "rename a.md"]
     commit.settle()
     disk.calls = []
     disk.armed = False
@@ -156,7 +163,7 @@ def test_a_pointer_that_is_not_synced_is_current_and_owed(
     assert not world.publish("/d/a.md", b"two", {"retention": "1"}, 2, 1.0).created
     assert changes(disk) == ["fsync d"]
     world.publish("/d/a.md", b"three", {}, 2, 1.0)
-    assert changes(disk)[0] == "create v3"
+    assert changes(disk)[0] == "create .version-*"
 
 
 def test_a_state_that_is_not_synced_is_in_force_and_owed(
@@ -215,10 +222,10 @@ def test_a_directory_that_must_stay_is_owed_its_sync(
         patch.setattr(os, "rmdir", refuse)
         with pytest.raises(DiskFailure):
             world.publish("/d/a.md", b"text", {}, 0, 1.0)
-    assert set(snapshot(root)) == {"d", "d/versions"}
+    assert set(snapshot(root)) == {"d", "d/versions", "d/versions/a.md"}
     disk.armed = True
     world.publish("/d/a.md", b"text", {}, 0, 1.0)
-    assert changes(disk)[:4] == ["fsync root", "fsync d", "mkdir versions", "mkdir a.md"]
+    assert changes(disk)[:4] == ["fsync root", "fsync d", "fsync versions", "create .version-*"]
     disk.armed = False
     close_all()
     assert reopen(root).current("/d/a.md").body == b"text"

@@ -45,7 +45,10 @@ def prepare_torn(root: Path) -> None:
 def prepare_leftovers(root: Path) -> None:
     prepare_old(root)
     (root / "d" / "a.md.tmp").symlink_to("versions/a.md/v2")
-    (root / "d" / "versions" / "a.md" / ".archive-state-1").write_bytes(b"t")
+    folder = root / "d" / "versions" / "a.md"
+    (folder / ".archive-state-1").write_bytes(b"t")
+    (folder / ".version-1").write_bytes(b"v")
+    (folder / ".pointer-1").symlink_to("versions/a.md/v2")
 
 
 def publish(world: World) -> object:
@@ -112,7 +115,7 @@ def answers(world: World) -> list[object]:
 
 
 def temporary(names: Iterable[str]) -> list[str]:
-    return [name for name in names if name.endswith(".tmp") or ".archive-state-" in name]
+    return [name for name in names if name.endswith(".tmp") or "/." in name]
 
 
 def check_usable(root: Path, disk: Disk) -> None:

@@ -42,6 +42,7 @@ class Server:
         self.root = folder / "root"
         self.tokens = folder / "etc" / "tokens.toml"
         self.state = folder / "state"
+        self.runtime = folder / "run"
         self.token = TOKEN
         self.port = 0
         self._log = folder / "log"
@@ -106,6 +107,7 @@ def start_server(tmp_path: Path) -> Iterator[StartServer]:
         given = {
             "ROOT": str(folder / "root"),
             "STATE_DIR": str(folder / "state"),
+            "RUNTIME_DIR": str(folder / "run"),
             "LISTEN": "127.0.0.1",
             "PORT": "0",
         }

@@ -194,6 +194,7 @@ def test_token_without_a_file_prints_the_entry(run: Run) -> None:
     ("line", "code"),
     [
         ([], 1),
+        (["-help"], 0),
         (["frob"], 1),
         (["generate"], 1),
         (["revoke", "-label", "x"], 1),
@@ -226,6 +227,13 @@ def test_publish(run: Run, tmp_path: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "unchanged (v2)\n")
     done = run("demarkus-publish", "-root", str(root), "-path", "/plain", "-body", "x")
     assert done.stderr == "published /plain v1\n"
+
+
+def test_publish_takes_no_file(run: Run, tmp_path: Path) -> None:
+    done = run("demarkus-publish", "-path", "/a.md", "a.md", text="x", DEMARKUS_ROOT=str(tmp_path))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("unexpected argument a.md: the text comes from -body or stdin\nusage: ")
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(
@@ -391,4 +399,4 @@ def test_client_usage(run: Run) -> None:
     assert "-expected-version N" in done.stderr
     unreachable = run("demarkus", "-insecure", "mark://127.0.0.1:1/")
     assert (unreachable.returncode, unreachable.stdout) == (1, "")
-    assert unreachable.stderr == "demarkus: 127.0.0.1:1: connection refused\n"
+    assert unreachable.stderr.startswith("demarkus: 127.0.0.1:1: unreachable: connection refused\n")

@@ -58,7 +58,8 @@ def test_from_first_contact_to_an_archived_document(server: Server, cli: Cli, tm
     refused = cli("put", url, "--body", "x", "--expected-version", "0")
     assert (refused.returncode, refused.stderr) == (
         5,
-        b"demarkus-appliance: unauthorized: authentication required\n",
+        b"demarkus-appliance: unauthorized: authentication required\n"
+        b"  No token was sent for /docs/pump.md: give one with --auth-file FILE or in DEMARKUS_AUTH.\n",
     )
 
     with_token = {"DEMARKUS_AUTH": server.token}
@@ -190,7 +191,10 @@ def test_debug_shows_where_and_nothing_else_does(cli: Cli) -> None:
     line = ("fetch", "mark://127.0.0.1:1/", "--insecure")
     quiet, loud = cli(*line), cli(*line, "--debug")
     assert (quiet.returncode, loud.returncode) == (6, 6)
-    assert quiet.stderr == b"demarkus-appliance: 127.0.0.1:1: connection refused\n"
+    assert quiet.stderr == (
+        b"demarkus-appliance: 127.0.0.1:1: unreachable: connection refused\n"
+        b"  Is the server running, is 127.0.0.1 the right name, and is UDP port 1 open on the way to it?\n"
+    )
     assert b"Traceback" in loud.stderr
 
 

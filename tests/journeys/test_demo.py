@@ -74,7 +74,8 @@ def test_a_folder_is_served_until_ctrl_c_and_the_three_commands_work(
         said = output.read_text()
         address, token = re.findall(r"^  (?:address|token)\s+(\S+)$", said, re.MULTILINE)
         assert address == f"mark://127.0.0.1:{port}/"
-        commands = [line.strip() for line in said.splitlines() if "--insecure" in line]
+        assert re.search(r"^  certificate  sha256:[0-9a-f]{64}$", said, re.MULTILINE)
+        commands = [line.strip() for line in said.splitlines() if line.endswith(" --insecure")]
         answers = [
             subprocess.run(
                 ["sh", "-c", line],

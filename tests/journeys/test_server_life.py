@@ -133,7 +133,7 @@ def test_a_settings_file_that_cannot_be_meant_is_refused(tmp_path: Path, text: s
 
 
 async def test_stop_answers_what_runs_and_tells_everybody(start_server: StartServer) -> None:
-    """50 writes in flight on five connections, a half-sent one, an idle client (field report 40)."""
+    """50 writes in flight on five connections, a half-sent one, an idle client."""
     server = start_server(RATE_LIMIT="0")
     publish = b"PUBLISH /w/%d-%d.md\n---\nauth: %b\n---\nbody\n"
     async with (
@@ -192,7 +192,7 @@ def hang_up(server: Server) -> None:
 async def test_a_new_certificate_is_shown_to_new_clients_only(
     start_server: StartServer, tmp_path: Path
 ) -> None:
-    """Field report 30: rotation, a pair that does not match, no server name, an address for a name."""
+    """Rotation, a pair that does not match, no server name, an address for a name."""
     pair = tmp_path / "tls"
     pair.mkdir()
     first = issue(P256)
@@ -217,7 +217,7 @@ async def test_a_new_certificate_is_shown_to_new_clients_only(
 
 
 async def test_tokens_reload_when_their_file_is_replaced(start_server: StartServer) -> None:
-    """Field report 6: rename over, half a file, the file gone; each by the watch alone."""
+    """Rename over, half a file, the file gone; each by the watch alone."""
     server = start_server()
 
     def replace(text: str) -> None:
@@ -248,7 +248,7 @@ async def test_tokens_reload_when_their_file_is_replaced(start_server: StartServ
 
 
 async def test_fifty_hangups_in_a_second_kill_nothing(start_server: StartServer) -> None:
-    """Field report 39: some come before the server is ready, and the last write counts."""
+    """Some come before the server is ready, and the last write counts."""
     server = start_server(ready=False)
     server.wait_for("level=INFO")
     for number in range(50):

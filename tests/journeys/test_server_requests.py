@@ -140,7 +140,7 @@ async def test_a_path_may_hold_every_byte_that_the_grammar_allows(start_server: 
 
 
 async def test_what_a_caller_may_not_read_shows_nowhere(start_server: StartServer) -> None:
-    """A secret word in a path, a title, a tag and a body; a caller without a token asks everything (field report 22)."""
+    """A secret word in a path, a title, a tag and a body; a caller without a token asks everything."""
     tokens = (
         token_entry("keeper", "keeper-token", ["/vault/**", "/vault.md"], ["read", "publish"])
         + token_entry("everyone", "everyone-token", ["/**"], ["publish"])

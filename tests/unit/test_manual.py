@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from app.commands import shapes
+from app.markdown.outline import section
 from app.server.settings import settings_page
 
 MANUAL = Path(__file__).resolve().parents[2] / "app" / "manual"
@@ -31,6 +32,16 @@ def test_every_link_leads_to_a_page() -> None:
         for page in MANUAL.rglob("*.md")
         for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text("utf-8"))
         if not (page.parent / target).is_file()
+    ]
+    assert broken == []
+
+
+def test_every_section_that_is_linked_to_is_there() -> None:
+    broken = [
+        f"{page.relative_to(MANUAL)}: {target}#{anchor}"
+        for page in MANUAL.rglob("*.md")
+        for target, anchor in re.findall(r"\]\(([^)#:]*)#([^)]+)\)", page.read_text("utf-8"))
+        if section((page.parent / target if target else page).read_bytes(), anchor) is None
     ]
     assert broken == []
 

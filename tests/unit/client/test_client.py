@@ -240,5 +240,7 @@ async def test_cancelling_leaves_nothing_behind() -> None:
 
 
 def test_messages_name_the_server() -> None:
-    assert str(Unreachable("board:6309", "connection refused")) == "board:6309: connection refused"
+    assert (
+        str(Unreachable("board:6309", "connection refused")) == "board:6309: unreachable: connection refused"
+    )
     assert isinstance(OutcomeUnknown("b:1", "x"), ClientError)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.client import tokenstore
-from app.client.tokenstore import BadTokenStore, TokenStore, resolve_token
+from app.client.tokenstore import BadTokenStore, Secret, TokenStore, resolve_token
 
 
 def test_tokens_are_kept_in_the_reference_form(tmp_path: Path) -> None:
@@ -67,7 +67,15 @@ def test_order_of_resolution(
     store = TokenStore(str(tmp_path))
     if stored:
         store.add("a:1", stored)
-    assert resolve_token("a:1", explicit, environment, store) == found
+    secret = resolve_token("a:1", Secret(explicit, "--auth") if explicit else None, environment, store)
+    assert (secret and secret.token) == found
+    origins = {
+        "flag": "--auth",
+        "env": "DEMARKUS_AUTH",
+        "store": f"what is stored for a:1 in {tmp_path}",
+        None: None,
+    }
+    assert (secret and secret.origin) == origins[found]
 
 
 @settings(max_examples=100, deadline=None)

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from app.commands import program
+from app.commands.terminal import Progress
+from app.commands.tokens import covered
 from app.server.certificate import make_own
 from app.world.world import World
 
@@ -75,15 +77,17 @@ def test_publish_keeps_what_the_document_has(root: Path, capsys: Capture) -> Non
     [
         (["--path", "a.md", "--body", "x"], 2, "slash"),
         (["--path", "/", "--body", "x"], 2, "root"),
-        (["--path", "/../..", "--body", "x"], 2, "root"),
+        (["--path", "/../..", "--body", "x"], 2, "upwards"),
+        (["--path", "/oob/../../a.md", "--body", "x"], 2, "upwards"),
         (["--path", "/a\n.md", "--body", "x"], 2, "control"),
         (["--path", "/sha256-" + "0" * 64, "--body", "x"], 2, "reserved"),
         (["--path", "/a.txt", "--body", "x"], 2, ".md"),
         (["--path", "/a.md", "--body", ""], 2, "empty"),
         (["--path", "/a.md", "--body", "x", "--bare", "--meta", "a=b"], 2, "--bare"),
         (["--path", "/a.md", "--body", "x", "--meta", "retention=1"], 2, "--yes"),
-        (["--path", "/a.md", "--body", "x", "--meta", "version=1"], 1, "reserved"),
-        (["--path", "/a.md", "--body", "x", "--meta", f"a={'x' * 1100}"], 1, "1024"),
+        (["--path", "/a.md", "--body", "x", "--meta", "version=1"], 2, "reserved"),
+        (["--path", "/a.md", "--body", "x", "--meta", "importance=7"], 2, "0 to 1"),
+        (["--path", "/a.md", "--body", "x", "--meta", f"a={'x' * 1100}"], 2, "1024"),
         (["--path", "/a.md", "/none"], 1, "/none"),
         (["--path", "/versions/a.md", "--body", "x"], 1, "versions"),
         (["--path", "/file/a.md", "--body", "x"], 1, "collision|ancestor"),
@@ -137,7 +141,7 @@ def test_import_twice_and_export_again(root: Path, folder: Path, tmp_path: Path,
     assert run(*line) == 0
     assert capsys.readouterr() == (
         "2 created, 0 unchanged, 0 left out\n",
-        "passed over 1 that is no markdown\n",
+        "passed over 1: 1 .png\n",
     )
     assert stored(root, "/docs/guide/a b.md") == (
         1,
@@ -156,12 +160,53 @@ def test_import_twice_and_export_again(root: Path, folder: Path, tmp_path: Path,
 
 def test_import_names_the_documents_it_left_out(root: Path, folder: Path, capsys: Capture) -> None:
     (folder / "binary.md").write_bytes(b"\xff")
-    (folder / "big.md").write_bytes(b"x" * 1048577)
+    (folder / "big.md").write_bytes(b"x" * 2000000)
+    (folder / "READ.MD").write_bytes(b"x")
+    (folder / "log.markdown").write_bytes(b"x")
+    (folder / "Makefile").write_bytes(b"x")
+    (folder / ".git").mkdir()
     assert run("import", folder, "--root", root) == 1
     captured = capsys.readouterr()
     assert captured.out == "2 created, 0 unchanged, 2 left out\n"
     assert "left out binary.md: " in captured.err
-    assert "left out big.md: " in captured.err
+    assert "left out big.md: 2000000 bytes, more than the 1048576 that a document holds\n" in captured.err
+    assert "passed over READ.MD: only a name that ends in .md is taken; rename it\n" in captured.err
+    assert "passed over log.markdown: only" in captured.err
+    assert captured.err.splitlines()[-1] == (
+        "passed over 5: 1 hidden folder, 1 without ending, 1 .MD, 1 .markdown, 1 .png"
+    )
+
+
+def test_an_interrupted_import_says_how_far_it_came(
+    root: Path, folder: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(done: int, total: int) -> None:
+        if done == 1:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Progress, "__call__", lambda _, done, total: interrupted(done, total))
+    assert run("import", folder, "--root", root) == 130
+    captured = capsys.readouterr()
+    assert captured.out == "1 created, 0 unchanged, 0 left out\n"
+    assert captured.err.endswith("stopped before the end; run again, it goes on from here\n")
+
+
+def test_an_export_names_what_it_could_not_read(
+    root: Path, folder: Path, tmp_path: Path, capsys: Capture
+) -> None:
+    (folder / "old.md").write_text("# Old\n")
+    run("import", folder, "--root", root)
+    os.unlink(root / "index.md")
+    (root / "versions" / "old.md" / "v2").write_bytes(b"")
+    capsys.readouterr()
+    assert run("export", tmp_path / "out", "--root", root) == 1
+    captured = capsys.readouterr()
+    assert captured.out == "2 written, 1 left out\n"
+    assert captured.err == (
+        "left out /index.md: has versions but no pointer\n"
+        "not the newest version of /old.md: v2 is torn: empty; v1 was written\n"
+    )
+    assert (tmp_path / "out" / "old.md").read_text() == "# Old\n"
 
 
 @pytest.mark.parametrize("content", ["[", "[]", '{"a.md": 1}', '{"a.md": {}} x'])
@@ -186,14 +231,26 @@ def test_verify_names_each_fault(root: Path, folder: Path, capsys: Capture) -> N
     run("import", folder, "--root", root)
     capsys.readouterr()
     assert run("verify", "--root", root) == 0
-    assert capsys.readouterr() == ("", f"{root} is sound\n")
+    assert capsys.readouterr() == ("", f"{root}: 2 documents, 2 versions: sound\n")
+    (root / "plain.md").write_text("mine")
     assert run("verify", "--root", root, "--json") == 0
-    assert json.loads(capsys.readouterr().out) == {"root": str(root), "sound": True, "faults": []}
+    assert json.loads(capsys.readouterr().out) == {
+        "root": str(root),
+        "sound": True,
+        "faults": [],
+        "documents": 2,
+        "versions": 2,
+        "plain": ["/plain.md"],
+    }
+    assert run("verify", "--root", root) == 0
+    said = capsys.readouterr().err
+    assert "/plain.md (1); `import` makes documents of them" in said
+    os.unlink(root / "plain.md")
     os.unlink(root / "index.md")
     assert run("verify", "--root", root) == 1
     captured = capsys.readouterr()
     assert captured.out == "/index.md: has versions but no pointer\n"
-    assert captured.err == f"1 fault in {root}\n"
+    assert captured.err == f"{root}: 2 documents, 1 version: 1 fault\n"
     assert run("verify", "--root", root, "--json") == 1
     assert json.loads(capsys.readouterr().out)["faults"] == ["/index.md: has versions but no pointer"]
 
@@ -221,7 +278,10 @@ def test_the_raw_token_is_alone_on_stdout(tmp_path: Path, capsys: Capture) -> No
     captured = capsys.readouterr()
     assert len(captured.out) == 65
     assert set(captured.out.strip()) <= set("0123456789abcdef")
-    assert captured.err == f'Token "a" appended to {file}\n\nRaw token (give to client, shown once):\n'
+    assert captured.err == (
+        f'Token "a" appended to {file}\n\nRaw token (give to client, shown once):\n'
+        "\nIt allows to read and publish:\n  /a/**  everything below /a\n  /b  this one document\n"
+    )
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert run("token", "list", "--tokens", file, "--json") == 0
     assert json.loads(capsys.readouterr().out) == {
@@ -252,6 +312,27 @@ def test_token_faults(tmp_path: Path, capsys: Capture, monkeypatch: pytest.Monke
     monkeypatch.setenv("DEMARKUS_TOKENS", str(tmp_path / "named"))
     assert run("token", "generate", "--label", "b") == 0
     assert (tmp_path / "named").exists()
+
+
+@pytest.mark.parametrize(
+    ("pattern", "words"),
+    [
+        ("/**", "everything"),
+        ("/*", "what lies directly in the root, nothing in its folders"),
+        ("/logs/*", "what lies directly in /logs, nothing in its folders"),
+        ("/logs/**", "everything below /logs"),
+        ("/logs/a.md", "this one document"),
+        ("/logs/a?.md", "what matches this pattern"),
+        ("/**/drafts/*", "what matches this pattern"),
+    ],
+)
+def test_what_a_token_covers_in_words(pattern: str, words: str) -> None:
+    assert covered(pattern) == words
+
+
+def test_an_empty_world_is_said_to_be_empty(root: Path, capsys: Capture) -> None:
+    assert run("verify", "--root", root) == 0
+    assert capsys.readouterr().err == f"{root} is an empty world: there are no documents in it\n"
 
 
 # fingerprint

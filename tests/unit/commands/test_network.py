@@ -122,7 +122,7 @@ async def test_fetch_json(run: Run) -> None:
 async def test_exit_codes_by_status(run: Run, status: str, code: int, command: str) -> None:
     done = await run(error_response(status, "the reason\x1b[2J"), command, "URL/x.md")
     assert (done.code, done.out) == (code, b"")
-    assert done.err == f"demarkus-appliance: {status}: the reason[2J\n"
+    assert done.err.startswith(f"demarkus-appliance: {status}: the reason[2J\n")
     done = await run(error_response(status, "the reason"), command, "URL/x.md", "--json")
     assert done.code == code
     assert (done.document["status"], done.document["message"]) == (status, "the reason")
@@ -151,10 +151,14 @@ async def test_list_follows_the_pages_to_the_end(run: Run) -> None:
     assert (done.document["complete"], done.document["next_cursor"]) == (True, None)
 
 
-async def test_list_leaves_a_server_that_repeats_its_cursor(run: Run) -> None:
-    page = Response("ok", {"complete": "false", "next-cursor": "same"}, b"- [a](a)\n")
-    done = await run(page, "list", "URL/")
-    assert len(done.requests) == 2
+async def test_list_leaves_a_server_whose_pages_lead_nowhere(run: Run) -> None:
+    def pages(request: Request) -> Response:
+        cursor = request.metadata.get("cursor", "") + "x"  # ever a new one
+        return Response("ok", {"complete": "false", "next-cursor": cursor}, b"- [a](a)\n")
+
+    done = await run(pages, "list", "URL/")
+    assert (done.code, done.out, len(done.requests)) == (1, b"", 2)
+    assert "does not come to an end" in done.err
 
 
 HISTORY = Response(
@@ -291,6 +295,10 @@ USAGE = [
     ("put", "URL/a.md", "--body", "x", "--force", "--meta", "novalue"),
     ("put", "URL/a.md", "--body", "x", "--force", "--meta", "auth=x"),
     ("put", "URL/a.md", "--body", "x", "--force", "--meta", "retention=2"),
+    ("put", "URL/a.md", "--body", "x", "--force", "--meta", "importance=7"),
+    ("put", "URL/a.md", "--body", "x", "--force", "--meta", "importance=high"),
+    ("put", "URL/a.md", "--body", "x", "--force", "--meta", "version=1"),
+    ("append", "URL/a.md", "--body", "x", "--meta", "importance=-0.1"),
     ("put", "URL/a.md", "-", "--force", "--auth", "-"),
     ("append", "URL/a.md", "--body", ""),
     ("fetch", "http://127.0.0.1/"),
@@ -320,10 +328,10 @@ async def test_wrong_usage_sends_nothing(
 
 async def test_bodies_that_no_server_takes_are_not_sent(run: Run, tmp_path: Path) -> None:
     big, binary = tmp_path / "big", tmp_path / "binary"
-    big.write_bytes(b"x" * 1048577)
+    big.write_bytes(b"x" * 2000000)
     binary.write_bytes(b"ok \xff")
     for file, reason in (
-        (big, "larger than 1048576"),
+        (big, "larger than 1048576 bytes, the most that a document holds: it has 2000000"),
         (binary, "not UTF-8 (byte 3)"),
         (tmp_path / "none", "No such file"),
     ):
@@ -361,7 +369,10 @@ async def test_a_token_from_stdin(run: Run, monkeypatch: pytest.MonkeyPatch, tmp
     for content in ("", "\n", "two\nlines"):
         secret.write_text(content)
         done = await run(DOCUMENT, "fetch", "URL/", "--auth-file", str(secret))
-        assert (done.code, done.requests) == (2, [])
+        assert (done.code, done.requests) == (1, [])
+    done = await run(DOCUMENT, "fetch", "URL/", "--auth-file", str(tmp_path / "none"))
+    assert (done.code, done.requests) == (1, [])
+    assert f"{tmp_path}/none: No such file" in done.err
 
 
 async def test_a_token_typed_at_a_terminal_is_not_shown(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -403,15 +414,18 @@ async def test_a_pin_is_remembered_and_a_changed_identity_is_refused(run: Run, h
         assert await trio.to_thread.run_sync(program.main, ["fetch", url, "--insecure"]) == 0
 
 
-async def test_the_message_of_a_changed_identity_says_what_to_do(run: Run, home: Path) -> None:
-    done = await run(DOCUMENT, "fetch", "URL/", trust="--pin=" + "0" * 64)
-    assert done.code == 7
-    assert "IDENTITY CHANGED" in done.err
-    assert (
-        f"fetch --pin {done.server.identity.fingerprint} mark://127.0.0.1:{done.server.port}/health"
-        in done.err
-    )
-    assert str(home / ".mark" / "pins") in done.err
+async def test_the_message_of_a_changed_identity_says_what_to_do(
+    home: Path, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    (home / ".mark").mkdir()
+    async with loopback(lambda _: encode_response(DOCUMENT)) as server:
+        url = f"mark://127.0.0.1:{server.port}/"
+        (home / ".mark" / "pins").write_text(f"127.0.0.1:{server.port} sha256:{'0' * 64}\n")
+        assert await trio.to_thread.run_sync(program.main, ["fetch", url]) == 7
+    said = capsysbinary.readouterr().err.decode()
+    assert "IDENTITY CHANGED" in said
+    assert f"fetch --pin {server.identity.fingerprint} {url}health" in said
+    assert str(home / ".mark" / "pins") in said
 
 
 async def test_unreachable(run: Run) -> None:
@@ -419,7 +433,8 @@ async def test_unreachable(run: Run) -> None:
     assert await trio.to_thread.run_sync(program.main, line) == 6
     done = await run(lambda _: Misdeed.SILENCE, "fetch", "URL/", "--timeout", "0.2")
     assert done.code == 6
-    assert "no answer within 0.2 s" in done.err
+    assert "unreachable: no answer within 0.2 s" in done.err
+    assert f"is UDP port {done.server.port} open" in done.err
     done = await run(lambda _: Misdeed.RESET, "put", "URL/a.md", "--body", "x", "--force")
     assert done.code == 1
     assert "unknown" in done.err
@@ -438,3 +453,90 @@ async def test_outline_prints_sizes_anchors_and_headings(run: Run) -> None:
 async def test_outline_of_nothing_is_not_found(run: Run) -> None:
     done = await run(Response("not-found", {}, b"\n# Not found\n\n/a.md not found\n"), "outline", "URL/a.md")
     assert (done.code, done.out) == (3, b"")
+
+
+async def test_a_given_pin_that_differs_is_no_reason_to_take_another(run: Run, home: Path) -> None:
+    done = await run(DOCUMENT, "fetch", "URL/", trust="--pin=" + "0" * 64)
+    assert done.code == 7
+    assert "not the one given with --pin" in done.err
+    assert f"given: sha256:{'0' * 64}" in done.err
+    assert f"shown: {done.server.identity.fingerprint}" in done.err
+    assert "fetch --pin" not in done.err
+    assert "remembered" not in done.err
+
+
+CURES = [
+    ("unauthorized", "authentication required", ("fetch", "URL/x.md"), "No token was sent for /x.md: give"),
+    (
+        "unauthorized",
+        "authentication required",
+        ("put", "URL/x.md", "--force", "--body", "x", "--auth", "t"),
+        "The token that was sent, from --auth, is unknown to this server or has expired.",
+    ),
+    (
+        "not-permitted",
+        "insufficient permissions",
+        ("archive", "URL/x.md", "--auth", "t"),
+        "from --auth, may not write /x.md: `token list`",
+    ),
+    (
+        "not-permitted",
+        "insufficient permissions",
+        ("append", "URL/x.md", "--body", "x", "--auth", "t"),
+        "Without --expected-version, append also has to read the document.",
+    ),
+    ("not-permitted", "insufficient permissions", ("list", "URL/x", "--auth", "t"), "may not read /x:"),
+    ("not-permitted", "publishing requires auth configuration", ("archive", "URL/x.md"), "no token file"),
+    ("not-permitted", "server is read-only", ("archive", "URL/x.md"), "takes no writes"),
+    (
+        "archived",
+        "/x.md is archived",
+        ("fetch", "URL/x.md"),
+        "by their numbers. To bring it back: archive --undo",
+    ),
+    (
+        "archived",
+        "document is archived; unarchive first",
+        ("put", "URL/x.md", "--force", "--body", "x"),
+        "/x.md\n",
+    ),
+    ("not-found", "/x.md not found", ("list", "URL/x.md"), "If it is a document, use `fetch` or `versions`."),
+    (
+        "not-found",
+        "/x.md not found",
+        ("lookup", "URL/x.md", "--query", "xx"),
+        "if it is a document, use `fetch`.",
+    ),
+    (
+        "not-found",
+        "/x not found",
+        ("lookup", "URL/x", "--query", "xx"),
+        "The path is the folder to search.\n",
+    ),
+    ("not-found", "/x not found", ("versions", "URL/x"), "If it is a folder, use `list`"),
+    ("not-found", "/x.md/v1 not found", ("versions", "URL/x.md/v1"), "leave the version out"),
+    ("not-found", "/x not found", ("fetch", "URL/x"), "The name of a document ends in .md."),
+    (
+        "server-error",
+        "content exceeds size limit",
+        ("append", "URL/x.md", "--body", "x"),
+        "at most 1048576 bytes",
+    ),
+]
+
+
+@pytest.mark.parametrize(("status", "message", "line", "words"), CURES)
+async def test_a_refusal_comes_with_its_cure(
+    run: Run, status: str, message: str, line: tuple[str, ...], words: str
+) -> None:
+    done = await run(error_response(status, message), *line)
+    said = done.err.splitlines()
+    assert said[0] == f"demarkus-appliance: {status}: {message}"
+    assert len(said) == 2
+    assert words in done.err
+    assert len(done.requests) == 1
+
+
+async def test_a_refusal_that_speaks_for_itself_stands_alone(run: Run) -> None:
+    done = await run(error_response("not-found", "/x.md not found"), "fetch", "URL/x.md")
+    assert done.err == "demarkus-appliance: not-found: /x.md not found\n"

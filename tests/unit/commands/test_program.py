@@ -39,7 +39,7 @@ def test_statuses() -> None:
     ("error", "code", "text"),
     [
         (Failure("why", Exit.CONFLICT), 4, "demarkus-appliance: why\n"),
-        (Unreachable("h:1", "why"), 6, "demarkus-appliance: h:1: why\n"),
+        (Unreachable("h:1", "why"), 6, "demarkus-appliance: h:1: unreachable: why\n"),
         (
             Untrusted("h:1", "why", "sha256:0"),
             6,
@@ -55,6 +55,7 @@ def test_statuses() -> None:
         (BadAddress("no"), 2, "demarkus-appliance: no\n"),
         (BadPin("no"), 2, "demarkus-appliance: no\n"),
         (PermissionError(13, "Permission denied", "/x"), 1, "demarkus-appliance: /x: Permission denied\n"),
+        (PermissionError(13, "Permission denied", b"/x"), 1, "demarkus-appliance: /x: Permission denied\n"),
         (KeyboardInterrupt(), 130, ""),
         (ExceptionGroup("", [ValueError(), ExceptionGroup("", [Failure("in")])]), 1, None),
         (BaseExceptionGroup("", [ValueError(), KeyboardInterrupt()]), 130, ""),
@@ -143,3 +144,49 @@ def test_serve_has_its_own_words(capsys: Capture, monkeypatch: pytest.MonkeyPatc
     assert program.main(["serve", "--root", "/x", "--port", "many"]) == 1
     assert "--port must be" in capsys.readouterr().err
     assert program.main(["--debug", "serve", "--help"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (
+            ["serv"],
+            ["usage: demarkus-appliance [-h]", "unknown command 'serv'; did you mean serve?", "--help"],
+        ),
+        (["frob"], ["unknown command 'frob' (--help lists them all)"]),
+        (["token", "genrate"], ["usage: demarkus-appliance token", "did you mean generate?"]),
+        (["--debug", "fetsh", "URL"], ["did you mean fetch?"]),
+        (["fetch", "URL", "--frob"], ["usage: demarkus-appliance fetch", "unrecognized arguments: --frob"]),
+        (
+            ["put", "URL", "--force", "a", "b"],
+            ["usage: demarkus-appliance put", "unrecognized arguments: a b"],
+        ),
+        (["fetch", "URL", "--timeout", "soon"], ["'soon' is no number of seconds"]),
+        (["lookup", "URL", "--query", "x", "--limit", "0"], ["'0' is no whole number from 1 to 1000"]),
+        (["list", "URL", "--page-size", "many"], ["'many' is no whole number from 1 to 1000"]),
+        (["append", "URL", "--body", "x", "--expected-version", "0"], ["no whole number of 1 or more"]),
+        (["put", "URL", "--force", "--expected-version", "1" * 5000], ["no whole number of 0 or more"]),
+    ],
+)
+def test_a_line_that_is_not_understood_is_told_with_the_usage_it_belongs_to(
+    capsys: Capture, line: list[str], words: list[str]
+) -> None:
+    assert program.main(line) == 2
+    said = capsys.readouterr().err
+    assert [word for word in words if word not in said] == []
+
+
+@pytest.mark.parametrize("line", [["put", "URL", "--force", "file"], ["put", "URL", "file", "--force"]])
+def test_a_file_may_stand_behind_options(line: list[str]) -> None:
+    options = program.own_parser().parse_args(line)
+    assert (options.url, options.file, options.force) == ("URL", "file", True)
+
+
+def test_a_lazy_parser_has_the_same_help(capsys: Capture) -> None:
+    for line in (["put", "--help"], ["token", "generate", "--help"], ["--help"]):
+        shown = []
+        for lazy in (False, True):
+            with pytest.raises(SystemExit):
+                command_parser(program._commands(), lazy=lazy).parse_args(line)
+            shown.append(capsys.readouterr().out)
+        assert shown[0] == shown[1]

@@ -15,7 +15,7 @@ PROMISED = {
     "outline": "url status message path version bytes headings level text anchor bytes",
     "write": "url status message path version modified server_version",
     "tokens": "tokens label paths operations expires",
-    "verify": "root sound faults",
+    "verify": "root sound faults documents versions plain",
     "fingerprint": "fingerprint certificate",
     "status": "version pid uptime address root folder documents sections index_bytes body_bytes connections watching "
     "reloaded reload_ok reload_text fingerprint certificate_expires clock_ok clock",

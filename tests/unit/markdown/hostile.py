@@ -1,4 +1,4 @@
-"""Documents made to be slow to parse, walk or strip, each of about ``size`` bytes (field reports 9 and 84)."""
+"""Documents made to be slow to parse, walk or strip, each of about ``size`` bytes."""
 
 from collections.abc import Callable
 from typing import Final

@@ -71,11 +71,13 @@ async def serving(
 class Client:
     """A client that speaks by itself as long as its task runs."""
 
-    def __init__(self, port: int, host: str = LOOPBACK, **settings: object) -> None:
+    def __init__(self, port: int, host: str = LOOPBACK, own: str = "", **settings: object) -> None:
         self.peer = Peer((host, port), **settings)
         self.address = (host, port)
         self.socket = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_DGRAM)
         self.socket.setblocking(False)
+        if own:
+            self.socket.bind((own, 0))
         self.quiet = False
         self._changed = trio.Event()
 
@@ -134,9 +136,11 @@ class Client:
 
 
 @contextlib.asynccontextmanager
-async def dialing(port: int, host: str = LOOPBACK, **settings: object) -> AsyncIterator[Client]:
+async def dialing(
+    port: int, host: str = LOOPBACK, own: str = "", **settings: object
+) -> AsyncIterator[Client]:
     """A client while its handshake may still be under way."""
-    client = Client(port, host, **settings)
+    client = Client(port, host, own, **settings)
 
     async def run() -> None:
         while True:
@@ -156,8 +160,10 @@ async def dialing(port: int, host: str = LOOPBACK, **settings: object) -> AsyncI
 
 
 @contextlib.asynccontextmanager
-async def connected(port: int, host: str = LOOPBACK, **settings: object) -> AsyncIterator[Client]:
+async def connected(
+    port: int, host: str = LOOPBACK, own: str = "", **settings: object
+) -> AsyncIterator[Client]:
     """A client after its handshake."""
-    async with dialing(port, host, **settings) as client:
+    async with dialing(port, host, own, **settings) as client:
         await client.until(lambda: client.peer.connected)
         yield client

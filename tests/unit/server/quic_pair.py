@@ -16,8 +16,9 @@ from app.server.admission import Budget, Limits, Rate
 from app.server.certificate import Certificate, self_signed
 from app.server.datagrams import Datagram
 from app.server.exchange import Exchange
-from app.server.quic import Listener, destination
+from app.server.quic import Listener
 from app.server.session import Session, Shared
+from app.server.strangers import destination, first
 
 SERVER = ("192.0.2.1", 6309)
 
@@ -201,11 +202,11 @@ class Pair:
             assert target is not None
             session = self.shared.routes.get(target)
             if session is None:
-                first = self.listener.first(data)
-                if first is None:
+                head = first(data)
+                if head is None:
                     continue
                 session = Session(
-                    self.shared, self.listener.accept(first, None), peer.address[0], target, self.now
+                    self.shared, self.listener.accept(head, None), peer.address[0], target, self.now
                 )
                 self.sessions.append(session)
             session.receive(data, peer.address, self.now)

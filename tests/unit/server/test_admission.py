@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.protocol.limits import BODY_MAX, REQUEST_MAX
-from app.server.admission import Door, Limits, Rate, Throttle, Verdict, network_of
+from app.server.admission import Door, Limits, Patience, Rate, Throttle, Verdict, network_of
 
 
 def test_defaults_are_those_of_the_contract() -> None:
@@ -79,39 +79,86 @@ class TestDoor:
     def test_strangers_prove_their_address_when_handshakes_pile_up(self) -> None:
         door = Door(Limits(retry_above=3, half_open=5))
         for index in range(3):
-            assert door.judge(f"10.0.0.{index}", proved=False) is Verdict.ACCEPT
+            assert door.judge(f"10.0.0.{index}", 0, proved=False) is Verdict.ACCEPT
             door.enter(f"10.0.0.{index}")
-        assert door.judge("10.0.0.9", proved=False) is Verdict.RETRY
-        assert door.judge("10.0.0.9", proved=True) is Verdict.ACCEPT
+        assert door.judge("10.0.0.9", 0, proved=False) is Verdict.RETRY
+        assert door.judge("10.0.0.9", 0, proved=True) is Verdict.ACCEPT
         door.confirm()
-        assert door.judge("10.0.0.9", proved=False) is Verdict.ACCEPT
+        assert door.judge("10.0.0.9", 0, proved=False) is Verdict.ACCEPT
         assert (door.connections, door.half_open, door.retried, door.refused) == (3, 2, 1, 0)
 
-    def test_silence_past_the_cap_of_half_open_connections(self) -> None:
-        door = Door(Limits(retry_above=1, half_open=2))
-        door.enter("a")
-        door.enter("b")
-        assert door.judge("c", proved=True) is Verdict.IGNORE
-        assert door.judge("c", proved=False) is Verdict.IGNORE
-        assert door.refused == 2
+    def test_strangers_prove_their_address_after_many_first_flights_without_sense(self) -> None:
+        door = Door(Limits())
+        for _ in range(20):
+            door.forged(5.0)
+            assert door.judge("a", 5.0, proved=False) is Verdict.ACCEPT
+        door.forged(5.0)
+        assert door.judge("a", 5.0, proved=False) is Verdict.RETRY
+        assert door.judge("a", 5.0, proved=True) is Verdict.ACCEPT
+        assert door.judge("a", 14.9, proved=False) is Verdict.RETRY
+        assert door.judge("a", 15.0, proved=False) is Verdict.ACCEPT
 
-    def test_silence_past_the_cap_of_connections(self) -> None:
-        door = Door(Limits(max_connections=2))
-        for address in "ab":
+    def test_a_few_first_flights_without_sense_raise_no_suspicion(self) -> None:
+        door = Door(Limits())
+        for count in range(500):
+            door.forged(count / 4)
+            assert door.judge("a", count / 4, proved=False) is Verdict.ACCEPT
+
+    def test_an_address_does_not_prove_itself_without_end(self) -> None:
+        door = Door(Limits())
+        verdicts = [door.judge("2001:db8::1", 0, proved=True) for _ in range(60)]
+        assert verdicts == [Verdict.ACCEPT] * 50 + [Verdict.IGNORE] * 10
+        assert door.judge("2001:db8::2", 0, proved=True) is Verdict.IGNORE
+        assert door.judge("192.0.2.1", 0, proved=True) is Verdict.ACCEPT
+        assert door.judge("2001:db8::1", 1, proved=True) is Verdict.ACCEPT
+
+    @pytest.mark.parametrize(
+        ("limits", "others"),
+        [
+            (Limits(max_connections=2), "ab"),
+            (Limits(half_open=2), "ab"),
+            (Limits(per_address=2), "cc"),
+        ],
+    )
+    def test_where_it_is_full_only_who_proved_his_address_may_take_a_place(
+        self, limits: Limits, others: str
+    ) -> None:
+        door = Door(limits)
+        for address in others:
+            assert not door.full("c")
             door.enter(address)
-            door.confirm()
-        assert door.judge("c", proved=True) is Verdict.IGNORE
-        door.leave("a", confirmed=True)
-        assert door.judge("c", proved=True) is Verdict.ACCEPT
+        assert door.full("c")
+        assert door.judge("c", 0, proved=False) is Verdict.RETRY
+        assert door.judge("c", 0, proved=True) is Verdict.ACCEPT
+        door.leave(others[0], confirmed=False)
+        assert not door.full("c")
+        assert door.judge("c", 0, proved=False) is Verdict.ACCEPT
 
     def test_an_address_has_a_share(self) -> None:
         door = Door(Limits(per_address=2))
         for _ in range(2):
             door.enter("192.0.2.1")
-        assert door.judge("192.0.2.1", proved=True) is Verdict.IGNORE
-        assert door.judge("192.0.2.2", proved=True) is Verdict.ACCEPT
-        door.leave("192.0.2.1", confirmed=False)
-        assert door.judge("192.0.2.1", proved=True) is Verdict.ACCEPT
+        assert (door.full("192.0.2.1"), door.full("192.0.2.2")) == (True, False)
+        assert (door.held("192.0.2.1"), door.held("192.0.2.2")) == (2, 0)
+
+    def test_whose_end_makes_room(self) -> None:
+        def yielding(door: Door) -> list[bool]:
+            return [
+                door.makes_room(other, "2001:db8::9", confirmed=confirmed)
+                for other in ("2001:db8::1", "a")
+                for confirmed in (True, False)
+            ]
+
+        door = Door(Limits(max_connections=2, half_open=2, per_address=2))
+        door.enter("a")
+        door.confirm()
+        door.enter("b")
+        assert yielding(door) == [True, True, True, True]
+        door.enter("c")
+        assert yielding(door) == [False, True, False, True]
+        for _ in range(2):
+            door.enter("2001:db8::2")
+        assert yielding(door) == [True, True, False, False]
 
     def test_nothing_is_left_of_those_who_left(self) -> None:
         door = Door(Limits())
@@ -121,6 +168,52 @@ class TestDoor:
                 door.confirm()
             door.leave("2001:db8::2", confirmed=confirmed)
         assert (door.connections, door.half_open, door._per_network) == (0, 0, {})
+
+
+class TestPatience:
+    def test_all_are_heard_until_the_time_saved_up_is_spent(self) -> None:
+        patience = Patience()
+        assert patience.all_heard(0.0)
+        patience.spend(0.049)
+        assert patience.all_heard(0.0)
+        patience.spend(0.002)
+        assert not patience.all_heard(0.0)
+        assert patience.all_heard(0.01)
+
+    def test_no_more_than_the_share_is_spent_and_no_more_than_a_moment_saved(self) -> None:
+        patience, spent = Patience(), 0.0
+        for step in range(1000):
+            if patience.all_heard(100 + step / 100):
+                patience.spend(0.005)
+                spent += 0.005
+        assert spent == pytest.approx(10 / 3, abs=0.1)
+        assert patience.all_heard(10_000)
+        patience.spend(0.051)
+        assert not patience.all_heard(10_000)
+
+    def test_who_asks_again_is_heard_from_the_reserve(self) -> None:
+        patience = Patience()
+        patience.all_heard(7.0)
+        patience.spend(0.05)
+        assert not patience.all_heard(7.0)
+        assert not patience.asks_again("a", 7.0)
+        assert patience.asks_again("a", 7.2)
+        patience.spend(0.05)
+        assert not patience.asks_again("a", 7.3)
+        patience.all_heard(7.4)
+        assert patience.asks_again("a", 7.4)
+
+    @pytest.mark.parametrize("begun", [0.0, 1.9, 507.0, 509.9, 1e9])
+    def test_nobody_is_remembered_for_long(self, begun: float) -> None:
+        patience = Patience()
+        assert not patience.asks_again("a", begun)
+        assert patience.asks_again("a", begun + 1.9)
+        assert not patience.asks_again("a", begun + 6.0)
+
+    def test_a_flood_is_not_taken_for_people_who_ask_again(self) -> None:
+        patience = Patience()
+        taken = sum(patience.asks_again(number.to_bytes(8, "big"), 1.0) for number in range(20_000))
+        assert taken < 2000
 
 
 @pytest.mark.parametrize(

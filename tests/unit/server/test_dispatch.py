@@ -246,7 +246,7 @@ async def test_a_read_that_passes_the_deadline_is_answered(
 
 
 async def test_pages_follow_one_another_while_the_directory_grows(tmp_path: Path) -> None:
-    """2,500 documents paged while 50 more are published (field report 7)."""
+    """2,500 documents paged while 50 more are published."""
     before = {f"d{number:04}.md" for number in range(2500)}
     for name in before:
         plant(str(tmp_path), f"/docs/{name}")

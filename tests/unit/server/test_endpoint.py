@@ -252,32 +252,71 @@ class TestLimits:
             assert trio.current_time() - begun > 0.1
             assert server.lines == []
 
-    async def test_no_more_connections_than_allowed(self) -> None:
+    async def test_a_newcomer_takes_the_place_of_the_longest_idle(self) -> None:
         async with (
-            serving(max_connections=2) as server,
-            connected(server.port) as one,
-            connected(server.port),
-            dialing(server.port) as third,
+            serving(max_connections=3) as server,
+            connected(server.port) as first,
+            connected(server.port) as second,
+            connected(server.port) as third,
         ):
+            for client in (second, first, third):
+                assert await client.ask(b"x") == b"x"
+            async with connected(server.port) as newcomer:
+                assert await newcomer.ask(b"x") == b"x"
+                assert newcomer.peer.quic._retry_count == 1
+                assert await second.closed() == (0, "server closed")
+                assert (await first.ask(b"x"), await third.ask(b"x")) == (b"x", b"x")
+                stats = server.endpoint.stats
+                assert (stats.connections, stats.shed_connections) == (3, 1)
+                (line,) = server.lines.of("connection shed")
+                assert line["ip"] == LOOPBACK
+
+    async def test_of_the_address_that_holds_most(self) -> None:
+        async with (
+            serving(max_connections=3, host=None) as server,
+            connected(server.port, "::1") as alone,
+            connected(server.port) as idle,
+            connected(server.port) as other,
+            connected(server.port, "::1") as newcomer,
+        ):
+            assert await newcomer.ask(b"x") == b"x"
+            assert await idle.closed() == (0, "server closed")
+            assert (await alone.ask(b"x"), await other.ask(b"x")) == (b"x", b"x")
+
+    async def test_who_waits_for_an_answer_keeps_his_place(self) -> None:
+        slow = Slow()
+        async with (
+            serving(slow, max_connections=1) as server,
+            connected(server.port) as working,
+            dialing(server.port) as newcomer,
+        ):
+            stream = working.begin(b"x")
+            await slow.arrived.wait()
             while not server.endpoint.stats.refused_connections:
                 await trio.lowlevel.checkpoint()
-            assert third.peer.heard == 0
             (line,) = server.lines.of("concurrency limited")
             assert line["ip"] == LOOPBACK
-            one.peer.quic.close()
-            one.flush()
-            await third.until(lambda: third.peer.connected)
-            assert await third.ask(b"x") == b"x"
+            slow.release.set()
+            assert await working.answer(stream) == b"x"
+            await newcomer.until(lambda: newcomer.peer.connected)
+            assert await newcomer.ask(b"y") == b"y"
 
-    async def test_an_address_has_a_share_of_them(self) -> None:
+    async def test_a_request_that_does_not_arrive_keeps_no_place(self) -> None:
+        async with serving(max_connections=1) as server, connected(server.port) as dawdler:
+            dawdler.begin(b"never whole", end=False)
+            async with connected(server.port) as newcomer:
+                assert await newcomer.ask(b"x") == b"x"
+
+    async def test_an_address_that_holds_its_share_gives_up_one_of_its_own(self) -> None:
         async with (
             serving(per_address=1, host=None) as server,
-            connected(server.port),
-            dialing(server.port) as second,
             connected(server.port, "::1") as other,
+            connected(server.port) as first,
+            connected(server.port) as second,
         ):
-            assert await other.ask(b"x") == b"x"
-            assert not second.peer.connected
+            assert await first.closed() == (0, "server closed")
+            assert (await second.ask(b"x"), await other.ask(b"x")) == (b"x", b"x")
+            assert server.endpoint.stats.connections == 2
 
     async def test_retry_when_handshakes_pile_up(self) -> None:
         async with serving(retry_above=0) as server, connected(server.port) as client:

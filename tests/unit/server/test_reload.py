@@ -1,12 +1,15 @@
 """What is loaded at start and again on request, and that a bad file changes nothing."""
 
+import os
 from pathlib import Path
 
 import pytest
 
 from app.server.certificate import BadCertificate, Certificate
-from app.server.reload import Reloader, load_certificate, parse_tokens, read_tokens
+from app.server.contents import Reloaded
+from app.server.reload import TOKEN_FILE_MAX, Reloader, load_certificate, parse_tokens, read_tokens
 from app.server.settings import Settings, settings_from
+from app.world.refresh import Changes
 from app.world.tokens import BadTokenFile, TokenTable
 from tests.unit.server.pairs import P256, P384, files, issue, secret
 
@@ -20,13 +23,19 @@ class Bench:
         self.lines: list[tuple[str, str, dict[str, object]]] = []
         self.certificates: list[Certificate] = []
         self.tables: list[TokenTable] = []
+        self.content_error = ""
         self.reloader = Reloader(
             settings,
             tokens=tokens,
             use_certificate=self.certificates.append,
             use_tokens=self.tables.append,
+            content=self.content,
             log=self.log,
         )
+
+    async def content(self, cause: str) -> Reloaded:
+        self.log("info", f"content for {cause}")
+        return Reloaded(Changes(), cause, 0.0, 0.0, self.content_error)
 
     def log(self, level: str, message: str, /, **fields: object) -> None:
         self.lines.append((level, message, fields))
@@ -42,38 +51,52 @@ def settings_of(**variables: str) -> Settings:
     return settings_from({}, {f"DEMARKUS_{name}": value for name, value in variables.items()}, {})
 
 
-async def test_a_signal_reloads_both_and_says_so(tmp_path: Path) -> None:
+async def test_a_signal_reloads_all_and_says_so(tmp_path: Path) -> None:
     path = tmp_path / "tokens.toml"
     path.write_text(GOOD)
     chain_path, key_path = files(tmp_path, [issue(P256)], secret(P256))
     bench = Bench(settings_of(TOKENS=str(path), TLS_CERT=chain_path, TLS_KEY=key_path), GOOD.encode())
-    await bench.reloader.reload()
-    assert bench.messages() == ["info tls: certificate reloaded", "info auth: tokens reloaded"]
+    outcome = await bench.reloader.reload()
+    assert bench.messages() == [
+        "info tls: certificate reloaded",
+        "info auth: tokens reloaded",
+        "info content for SIGHUP",
+    ]
+    assert (outcome.ok, outcome.parts) == (True, {"certificate": "", "tokens": "", "content": ""})
     assert (len(bench.certificates), len(bench.tables)) == (1, 1)
 
 
-async def test_one_that_is_bad_does_not_keep_the_other_from_reloading(tmp_path: Path) -> None:
+async def test_one_that_is_bad_does_not_keep_the_others_from_reloading(tmp_path: Path) -> None:
     path = tmp_path / "tokens.toml"
     path.write_text(GOOD)
     chain_path, key_path = files(tmp_path, [issue(P256)], secret(P384))
     bench = Bench(settings_of(TOKENS=str(path), TLS_CERT=chain_path, TLS_KEY=key_path))
-    await bench.reloader.reload()
-    assert bench.messages() == ["error tls: certificate reload failed", "info auth: tokens reloaded"]
+    outcome = await bench.reloader.reload()
+    assert bench.messages() == [
+        "error tls: certificate reload failed",
+        "info auth: tokens reloaded",
+        "info content for SIGHUP",
+    ]
+    assert not outcome.ok
+    assert [part for part, error in outcome.parts.items() if error] == ["certificate"]
     assert (len(bench.certificates), len(bench.tables)) == (0, 1)
     files(tmp_path, [issue(P384)], secret(P384))
     path.write_text("half = ")
-    await bench.reloader.reload()
+    bench.content_error = "no such root"
+    outcome = await bench.reloader.reload("request")
     assert bench.messages() == [
         "info tls: certificate reloaded",
         "warn auth: token reload failed, the old tokens stay in force",
+        "info content for request",
     ]
+    assert [part for part, error in outcome.parts.items() if error] == ["tokens", "content"]
     assert (len(bench.certificates), len(bench.tables)) == (1, 1)
 
 
-async def test_nothing_configured_is_nothing_to_reload(tmp_path: Path) -> None:
+async def test_what_is_not_configured_is_not_reloaded(tmp_path: Path) -> None:
     bench = Bench(settings_of(STATE_DIR=str(tmp_path)))
-    await bench.reloader.reload()
-    assert bench.messages() == []
+    assert (await bench.reloader.reload()).parts == {"content": ""}
+    assert bench.messages() == ["info content for SIGHUP"]
 
 
 def test_the_watch_reports_what_is_new_once(tmp_path: Path) -> None:
@@ -151,3 +174,27 @@ def test_without_a_place_to_keep_it_the_certificate_lasts_for_this_run(
         )
         == 2
     )
+
+
+def test_an_emptied_token_file_opens_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "tokens.toml"
+    bench = Bench(settings_of(TOKENS=str(path)), GOOD.encode())
+    path.write_text("\n")
+    bench.reloader.tokens_changed()
+    assert (bench.messages(), bench.tables) == (["warn configwatch: reload failed"], [])
+    path.write_text("[tokens]\n")
+    bench.reloader.tokens_changed()
+    assert bench.messages() == ["info configwatch: reloaded"]
+    assert bench.tables[-1].tokens == ()
+
+
+def test_only_a_bounded_regular_file_is_a_token_file(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for path in (str(pipe), "/dev/zero", str(tmp_path)):
+        with pytest.raises(BadTokenFile, match=f"token file {path}"):
+            read_tokens(path)
+    large = tmp_path / "large"
+    large.write_bytes(b"#" * (TOKEN_FILE_MAX + 1))
+    with pytest.raises(BadTokenFile, match="larger than"):
+        read_tokens(str(large))

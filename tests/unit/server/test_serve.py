@@ -3,9 +3,8 @@
 import signal
 
 import pytest
-import trio
 
-from app.server.serve import CannotStart, _limits, _reload, _shown_address, _Wishes, reason
+from app.server.serve import CannotStart, _limits, _shown_address, _Wishes, reason
 from app.server.settings import settings_from
 from tests.unit.server.planted import silent
 
@@ -63,25 +62,3 @@ async def test_a_first_stop_signal_asks_and_a_second_insists() -> None:
     assert not wishes.stop_now.is_set()
     wishes.note(signal.SIGINT)
     assert wishes.stop_now.is_set()
-
-
-async def test_reloads_that_are_asked_for_at_once_are_one_and_the_last_is_never_lost(
-    autojump_clock: trio.testing.MockClock,
-) -> None:
-    wishes = _Wishes(silent)
-    times: list[float] = []
-
-    async def reload() -> None:
-        times.append(trio.current_time())
-
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(_reload, wishes, reload)
-        for _ in range(50):
-            wishes.note(signal.SIGHUP)
-            await trio.sleep(0.02)
-        last = trio.current_time()
-        wishes.note(signal.SIGHUP)
-        await trio.sleep(10)
-        nursery.cancel_scope.cancel()
-    assert len(times) <= 12
-    assert times[-1] >= last

@@ -63,6 +63,9 @@ def test_defaults() -> None:
         tls_key="",
         tokens="",
         state_dir="/home/board/.local/state/demarkus-appliance",
+        runtime_dir="/home/board/.local/state/demarkus-appliance/run",
+        watch="auto",
+        lookup_recall="wide",
         read_only=False,
         max_streams=10,
         max_watches=0,
@@ -272,3 +275,25 @@ def test_help_and_the_manual_name_every_setting() -> None:
     assert "SIGHUP" in help_text()
     lines = settings_page().splitlines()
     assert all(line.count("|") == 6 for line in lines if line.startswith("|"))
+
+
+@pytest.mark.parametrize(
+    ("environ", "directory"),
+    [
+        ({"DEMARKUS_RUNTIME_DIR": "/r", "RUNTIME_DIRECTORY": "/s", "XDG_RUNTIME_DIR": "/x"}, "/r"),
+        ({"RUNTIME_DIRECTORY": "/s:/t", "XDG_RUNTIME_DIR": "/x"}, "/s"),
+        ({"XDG_RUNTIME_DIR": "/run/user/7/", "STATE_DIRECTORY": "/s"}, "/run/user/7/demarkus-appliance"),
+        ({"XDG_RUNTIME_DIR": "relative", "STATE_DIRECTORY": "/s"}, "/s/run"),
+        ({}, ""),
+    ],
+)
+def test_where_the_control_socket_goes(environ: dict[str, str], directory: str) -> None:
+    assert made(environ).runtime_dir == directory
+
+
+def test_watching_is_auto_or_off() -> None:
+    assert made({"DEMARKUS_WATCH": ""}).watch == "auto"
+    assert made({"DEMARKUS_WATCH": "off"}).watch == "off"
+    assert made({}, watch="off").watch == "off"
+    with pytest.raises(BadSetting, match=r'DEMARKUS_WATCH must be auto or off, got "on"'):
+        made({"DEMARKUS_WATCH": "on"})

@@ -48,7 +48,7 @@ def world(tmp_path: Path) -> World:
 
 
 def writer_of(world: World, patience: float = 10.0) -> Writer:
-    return Writer(world, index=trio.Lock(), now=lambda: 1_800_000_000.0, patience=patience)
+    return Writer(world, index=trio.Lock(), now=lambda: 1_800_000_000.0, patience=patience, grown=lambda: None)
 
 
 async def test_writes_run_in_the_order_they_came(world: World) -> None:
@@ -91,7 +91,7 @@ async def test_nothing_is_seen_before_the_version_is_safe_and_all_of_it_at_once(
 
 async def test_the_index_does_not_change_under_a_thread_that_reads_it(world: World) -> None:
     index = trio.Lock()
-    writer = Writer(world, index=index, now=lambda: 0.0, patience=10.0)
+    writer = Writer(world, index=index, now=lambda: 0.0, patience=10.0, grown=lambda: None)
     async with trio.open_nursery() as nursery, index:
         nursery.start_soon(writer.handle, call("/a.md"), "me")
         await trio.sleep(0.2)

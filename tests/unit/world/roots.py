@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 from app.protocol.text import Log
+from app.world.stamps import Clock
 from app.world.world import World
 
 PUMP_1 = b"""---
@@ -71,9 +72,9 @@ class Lines:
 _opened: list[World] = []
 
 
-def reopen(root: Path, *, read_only: bool = False, log: Log | None = None) -> World:
+def reopen(root: Path, *, read_only: bool = False, log: Log | None = None, now: Clock | None = None) -> World:
     """The root as a fresh start sees it; closed when the test ends."""
-    world = World.open(os.fsdecode(root), log=log or Lines(), read_only=read_only)
+    world = World.open(os.fsdecode(root), log=log or Lines(), read_only=read_only, now=now)
     _opened.append(world)
     return world
 

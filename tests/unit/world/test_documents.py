@@ -1,11 +1,12 @@
 """Reading documents: what exists, what is served, and what a crash may leave (store §1, §4, §5.4, §7)."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from app.world.errors import Damaged, Missing
+from app.world.errors import Damaged, IndexIncomplete, Missing
 from app.world.versionfile import FILE_MAX, hash_of
 from tests.unit.world.roots import (
     PUMP_1,
@@ -302,6 +303,28 @@ def test_a_document_with_no_whole_version_does_not_exist_and_can_be_written(tmp_
     assert world.publish(PUMP, b"again\n", {}, 0, 0).version == 2
     assert world.current(PUMP).body == b"again\n"
     assert world.history(PUMP).chain_valid
+
+
+def test_a_document_of_which_nothing_can_be_read_is_damaged_and_can_be_written(tmp_path: Path) -> None:
+    put_document(tmp_path, PUMP, b"", b"x" * (FILE_MAX + 1))
+    world = reopen(tmp_path)
+    reads: tuple[Callable[[], object], ...] = (
+        lambda: world.current(PUMP),
+        lambda: world.history(PUMP),
+        lambda: world.version(PUMP, 2),
+    )
+    for read in reads:
+        with pytest.raises(Damaged, match="v2 cannot be read: 1050625 bytes, more than a version may have"):
+            read()
+    assert world.children("/logs", everything, False) == []
+    with pytest.raises(IndexIncomplete):
+        world.by_hash("sha256-" + "0" * 64, everything)
+    (tmp_path / "logs" / "pump.md").rename(tmp_path / "logs" / "away")
+    with pytest.raises(Missing):
+        world.current(PUMP)
+    (tmp_path / "logs" / "away").rename(tmp_path / "logs" / "pump.md")
+    assert world.publish(PUMP, b"again\n", {}, 0, 0).version == 3
+    assert world.current(PUMP).body == b"again\n"
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from app.world.errors import BadRoot
-from app.world.verify import verify
+from app.world.verify import Tally, verify
 from tests.unit.world.roots import (
     PUMP_1,
     PUMP_2,
@@ -40,7 +40,10 @@ def test_a_sound_root_has_no_faults(root: Path) -> None:
     (folder_of(root, PUMP) / ".archive-state-1").write_bytes(b"")
     (root / "versions" / "empty.md").mkdir()
     (root / "flat.txt").write_text("not a document")
-    assert list(verify(str(root))) == []
+    (root / "logs" / "flat.md").write_text("not a document")
+    tally = Tally()
+    assert list(verify(str(root), tally)) == []
+    assert (tally.documents, tally.versions, tally.plain) == (3, 4, ["/logs/flat.md"])
 
 
 def remove_pointer(root: Path) -> None:
@@ -107,6 +110,26 @@ def test_a_directory_that_cannot_be_read_is_named(root: Path, monkeypatch: pytes
 
     monkeypatch.setattr(os, "open", opened)
     assert list(verify(str(root))) == ["/logs: cannot be read: Permission denied"]
+
+
+def test_what_cannot_be_read_is_named_by_its_document_and_is_not_called_torn(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_document(root, "/locked.md", plain(1, b"a"))
+    put_document(root, "/half.md", plain(1, b"a"))
+    put_version(root, "/half.md", 2, b"x" * 2_000_000)
+    real = os.open
+
+    def opened(path: str | bytes, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
+        if path == b"locked.md":
+            raise PermissionError(13, "Permission denied")
+        return real(path, flags, mode, dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "open", opened)
+    assert list(verify(str(root))) == [
+        "/locked.md: its versions cannot be read: Permission denied",
+        "/half.md: v2 cannot be read: 2000000 bytes, more than a version may have",
+    ]
 
 
 def test_a_root_that_is_not_there(tmp_path: Path) -> None:

@@ -154,7 +154,7 @@ def test_why_an_entry_was_skipped_is_told(tmp_path: Path) -> None:
     lines = Lines()
     assert reopen(tmp_path, log=lines).paths() == ["/good.md"]
     assert {fields["path"]: fields["error"] for _, fields in lines.warnings()} == {
-        "/large.md": "v1 is torn: 1050625 bytes, more than a version may have",
+        "/large.md": "/large.md: v1 cannot be read: 1050625 bytes, more than a version may have",
         "/empty.md": "v2 is torn: cut off, v1 is torn: empty",
         "/none.md": "a symlink that is no document",
         "/out.md": "a symlink that is no document",

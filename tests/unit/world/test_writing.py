@@ -1,8 +1,10 @@
 """Writing: bytes and modes on disk, the order of refusals, and what a refused write leaves (wire §5.4, §5.5; store §4 to §6)."""
 
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -315,7 +317,7 @@ def test_an_explicit_false_overrides_a_legacy_archived_line(tmp_path: Path) -> N
     assert b"archived: false" in (folder_of(tmp_path, "/a.md") / "v2").read_bytes()
 
 
-def test_a_malformed_sidecar_refuses_writes(tmp_path: Path) -> None:
+def test_a_malformed_sidecar_refuses_new_versions(tmp_path: Path) -> None:
     put_document(tmp_path, "/a.md", plain(1, b"text"))
     (folder_of(tmp_path, "/a.md") / "archive-state").write_bytes(b"maybe")
     world = reopen(tmp_path)
@@ -323,13 +325,38 @@ def test_a_malformed_sidecar_refuses_writes(tmp_path: Path) -> None:
     writes: tuple[Callable[[], object], ...] = (
         lambda: world.publish("/a.md", b"new", {}, 1, NOW),
         lambda: world.append("/a.md", b"new", {}, 1, NOW),
-        lambda: world.archive("/a.md"),
-        lambda: world.unarchive("/a.md"),
     )
     for write in writes:
         with pytest.raises(Damaged):
             write()
     assert snapshot(tmp_path) == before
+
+
+def make_text(sidecar: Path) -> None:
+    sidecar.write_bytes(b"maybe")
+
+
+def make_link(sidecar: Path) -> None:
+    sidecar.symlink_to("/etc/passwd")
+
+
+@pytest.mark.parametrize("archived", [True, False])
+@pytest.mark.parametrize("make", [make_text, make_link])
+def test_a_malformed_sidecar_is_repaired_by_a_change_of_state(
+    tmp_path: Path, archived: bool, make: Callable[[Path], None]
+) -> None:
+    put_document(tmp_path, "/a.md", plain(1, b"text"))
+    sidecar = folder_of(tmp_path, "/a.md") / "archive-state"
+    make(sidecar)
+    world = reopen(tmp_path)
+    with pytest.raises(Damaged):
+        world.current("/a.md")
+    assert (world.archive if archived else world.unarchive)("/a.md").version == 1
+    assert sidecar.read_bytes() == (b"true\n" if archived else b"false\n")
+    assert not sidecar.is_symlink()
+    assert world.current("/a.md").archived == archived
+    assert len(world.catalog) == (0 if archived else 1)
+    assert len(world.children("/", everything, False)) == (0 if archived else 1)
 
 
 def test_the_sidecar_of_a_document_that_is_gone_does_not_archive_its_successor(tmp_path: Path) -> None:
@@ -507,17 +534,17 @@ def test_a_failure_while_search_reads_the_text_takes_everything_back(
 # Other processes, and disks that refuse.
 
 
-def racing(number: int, root: Path, then: Callable[[], None] = lambda: None) -> Callable[..., int]:
-    """`os.open`, with another process creating that version of /a.md just before we do."""
-    real = os.open
+def racing(number: int, root: Path, then: Callable[[], None] = lambda: None) -> Callable[..., None]:
+    """`os.link`, with another process creating that version of /a.md just before we do."""
+    real = os.link
 
-    def opened(path: str | bytes, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
-        if flags & os.O_EXCL and path == b"v%d" % number:
+    def linked(source: bytes, name: bytes, **options: Any) -> None:
+        if name == b"v%d" % number:
             put_version(root, "/a.md", number, plain(number, b"theirs"))
             then()
-        return real(path, flags, mode, dir_fd=dir_fd)
+        real(source, name, **options)
 
-    return opened
+    return linked
 
 
 @pytest.mark.parametrize("expected", [None, 1])
@@ -526,12 +553,13 @@ def test_a_lost_race_for_a_number(
 ) -> None:
     world.publish("/a.md", b"one", {}, 0, NOW)
     with monkeypatch.context() as patch:
-        patch.setattr(os, "open", racing(2, tmp_path))
+        patch.setattr(os, "link", racing(2, tmp_path))
         with pytest.raises(LostRace if expected is None else Conflict) as caught:
             world.publish("/a.md", b"ours", {}, expected, NOW)
     assert expected is None or (isinstance(caught.value, Conflict) and caught.value.current == 2)
     assert (folder_of(tmp_path, "/a.md") / "v2").read_bytes() == plain(2, b"theirs")
     assert sorted(os.listdir(tmp_path)) == ["a.md", "versions"]
+    assert sorted(os.listdir(folder_of(tmp_path, "/a.md"))) == ["v1", "v2"]
     assert world.publish("/a.md", b"ours", {}, 2, NOW).version == 3
 
 
@@ -552,13 +580,200 @@ def test_a_version_that_another_process_is_writing_is_left_alone(
     assert world.publish("/a.md", b"ours", {}, expected, NOW + 3).version == 3
 
 
-def test_another_document_in_the_way_of_the_temporary_name(tmp_path: Path) -> None:
-    put_document(tmp_path, "/a.md.tmp", plain(1, b"theirs"))
+@pytest.fixture
+def other(world: World, tmp_path: Path) -> World:
+    """Another server's world over the same root, which holds one document."""
+    world.publish("/a.md", b"one", {}, 0, NOW)
+    return reopen(tmp_path)
+
+
+def check_chain(root: Path, versions: list[int], body: bytes) -> None:
+    """These versions, the last of them with this body current; nothing else, and no fault."""
+    history = reopen(root).history("/a.md")
+    assert ([number for number, _ in history.versions], history.chain_error) == (versions, "")
+    assert (root / "a.md").readlink() == Path(f"versions/a.md/v{versions[0]}")
+    assert reopen(root).current("/a.md").body == body
+    assert sorted(os.listdir(folder_of(root, "/a.md"))) == sorted(f"v{number}" for number in versions)
+    assert sorted(os.listdir(root)) == ["a.md", "versions"]
+
+
+def test_two_writers_at_work_at_once(world: World, other: World, tmp_path: Path) -> None:
+    ours, theirs = prepared(world, "/a.md", b"two"), prepared(other, "/a.md", b"three")
+    ours.show()
+    theirs.show()
+    ours.settle()
+    theirs.settle()
+    check_chain(tmp_path, [3, 2, 1], b"three")
+
+
+def test_a_later_version_of_another_writer_stays_current(world: World, other: World, tmp_path: Path) -> None:
+    ours = prepared(world, "/a.md", b"two")
+    assert other.publish("/a.md", b"three", {}, None, NOW).version == 3
+    ours.show()
+    assert ours.settle() is None
+    check_chain(tmp_path, [3, 2, 1], b"three")
+    assert world.current("/a.md").body == b"three"
+    assert world.version("/a.md", 2)[0].body == b"two"
+
+
+@pytest.mark.parametrize("shown", [False, True])
+def test_a_version_that_another_writer_has_built_on_is_not_taken_back(
+    world: World, other: World, tmp_path: Path, shown: bool
+) -> None:
+    ours, theirs = prepared(world, "/a.md", b"two"), prepared(other, "/a.md", b"three")
+    if shown:
+        theirs.show()
+    ours.abandon()
+    if not shown:
+        theirs.show()
+    theirs.settle()
+    check_chain(tmp_path, [3, 2, 1], b"three")
+
+
+def test_a_version_that_the_pointer_names_is_not_taken_back(
+    world: World, other: World, tmp_path: Path
+) -> None:
+    ours = prepared(world, "/a.md", b"two")
+    (tmp_path / "a.md").unlink()
+    (tmp_path / "a.md").symlink_to("versions/a.md/v2")
+    ours.abandon()
+    check_chain(tmp_path, [2, 1], b"two")
+
+
+def test_nothing_is_built_on_a_version_that_was_taken_back(
+    world: World, other: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours = prepared(world, "/a.md", b"two")
+    real = os.link
+
+    def link(source: bytes, name: bytes, **options: Any) -> None:
+        ours.abandon()
+        real(source, name, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "link", link)
+        with pytest.raises(LostRace):
+            other.publish("/a.md", b"three", {}, None, NOW)
+    check_chain(tmp_path, [1], b"one")
+    assert other.publish("/a.md", b"three", {}, None, NOW).version == 2
+    check_chain(tmp_path, [2, 1], b"three")
+
+
+def test_a_version_without_the_pointer_that_was_to_name_it(
+    world: World, other: World, tmp_path: Path
+) -> None:
+    ours = prepared(world, "/a.md", b"two")
+    for name in folder_of(tmp_path, "/a.md").glob(".pointer-*"):
+        name.unlink()
+    with pytest.raises(DiskFailure):
+        ours.show()
+    check_chain(tmp_path, [1], b"one")
+
+
+@pytest.mark.parametrize(("age", "stays"), [(0.0, True), (59.0, True), (61.0, False), (-61.0, False)])
+def test_temporary_names_go_when_nobody_can_be_about_to_use_them(
+    world: World, tmp_path: Path, age: float, stays: bool
+) -> None:
+    world.publish("/a.md", b"one", {}, 0, NOW)
+    names = [folder_of(tmp_path, "/a.md") / f".{kind}-0" for kind in ("pointer", "version", "archive-state")]
+    names.append(tmp_path / "a.md.tmp")
+    for name in names:
+        name.symlink_to("versions/a.md/v2")
+    made = names[0].lstat().st_ctime
+    world.publish("/a.md", b"two", {}, 1, made + age)
+    assert [name.is_symlink() for name in names] == [stays] * 4
+    assert world.children("/", everything, True) == reopen(tmp_path).children("/", everything, True)
+    assert len(reopen(tmp_path).children("/", everything, True)) == 1
+    assert reopen(tmp_path).history("/a.md").chain_valid
+
+
+def make_document(path: Path) -> None:
+    put_document(path.parent, f"/{path.name}", plain(1, b"theirs"))
+
+
+def make_file(path: Path) -> None:
+    path.write_bytes(b"theirs")
+
+
+def make_directory(path: Path) -> None:
+    path.mkdir()
+
+
+@pytest.mark.parametrize("make", [make_document, make_file, make_directory])
+def test_what_has_the_temporary_name_of_another_server_is_left_alone(
+    tmp_path: Path, make: Callable[[Path], None]
+) -> None:
+    make(tmp_path / "a.md.tmp")
     world = reopen(tmp_path)
     before = snapshot(tmp_path)
-    with pytest.raises(DiskFailure, match=r"a\.md\.tmp is in the way"):
-        world.publish("/a.md", b"ours", {}, 0, NOW)
-    assert snapshot(tmp_path) == before
+    assert world.publish("/a.md", b"ours", {}, 0, NOW).version == 1
+    assert before.items() <= snapshot(tmp_path).items()
+
+
+# Deep paths.
+
+DEEP = "/a" * 2040 + "/x.md"
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """What is opened, one entry each time; syncs cost nothing."""
+    calls: list[object] = []
+    real = os.open
+
+    def count(path: str | bytes, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
+        calls.append(path)
+        return real(path, flags, mode, dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "open", count)
+    monkeypatch.setattr(os, "fsync", lambda fd: None)
+    return calls
+
+
+def test_the_cost_of_a_path_grows_with_its_depth_only(
+    world: World, tmp_path: Path, opened: list[object]
+) -> None:
+    commit = prepared(world, DEEP, b"deep")
+    assert len(opened) < 5 * 2040
+    opened.clear()
+    commit.abandon()
+    assert len(opened) < 3 * 2040
+    assert snapshot(tmp_path) == {}
+    opened.clear()
+    assert world.publish(DEEP, b"deep", {}, 0, NOW).created
+    assert world.archive(DEEP).version == 1
+    assert world.children("/", everything, False) == []
+    assert len(opened) < 20 * 2040
+    shutil.rmtree(tmp_path / "a")
+
+
+def test_directories_that_another_process_made_or_uses_stay(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = os.mkdir
+
+    def mkdir(path: bytes, mode: int, *, dir_fd: int) -> None:
+        if path == b"b":
+            (tmp_path / "a" / "b").mkdir()
+        real(path, mode, dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "mkdir", mkdir)
+    prepared(world, "/a/b/c/x.md", b"ours").abandon()
+    assert set(snapshot(tmp_path)) == {"a", "a/b"}
+    commit = prepared(world, "/d/e/x.md", b"ours")
+    (tmp_path / "d" / "theirs").write_bytes(b"")
+    commit.abandon()
+    assert set(snapshot(tmp_path)) == {"a", "a/b", "d", "d/theirs"}
+
+
+def test_directories_that_were_moved_away_stay(world: World, tmp_path: Path) -> None:
+    commit = prepared(world, "/d/e/f/x.md", b"ours")
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "d" / "e").rename(tmp_path / "elsewhere" / "e")
+    (tmp_path / "d" / "e").symlink_to(tmp_path / "elsewhere" / "e")
+    commit.abandon()
+    assert (tmp_path / "elsewhere" / "e").is_dir()
+    assert (tmp_path / "d" / "e").is_symlink()
 
 
 @pytest.mark.parametrize("code", [30, 13, 1])

@@ -1,0 +1,94 @@
+"""Where the frozen executable enters Python: what two processes and an unpacked folder ask for, then the program itself.
+
+One file is two processes: the boot loader unpacks libraries into a folder of its own (`_MEI`, its process id in eight hexadecimal digits, six
+random characters; below $TMPDIR), starts itself again as Python, hands on every signal, waits, and removes the folder. Left to the program:
+
+- The boot loader may be killed without a word to its child, which would go on holding the port: the kernel is asked to end the child too.
+- A killed boot loader leaves its folder behind: the next start removes it, told from others by a file that only this program's folder holds.
+- What the boot loader put into the environment, LD_LIBRARY_PATH above all, is for this process alone: a program started from here gets what
+  was there before, this program itself too, which then unpacks a folder of its own.
+"""
+
+import ctypes
+import os
+import re
+import shutil
+import signal
+import sys
+
+MARK = "demarkus-appliance.unpacked"
+"""A file that the build puts into the folder; see demarkus-appliance.spec."""
+
+_FOLDER = re.compile(r"_MEI([0-9a-f]{8}).{6}")
+_PR_SET_PDEATHSIG = 1
+
+
+def end_with(parent: int) -> None:
+    """Has the kernel kill this process as soon as its parent is gone; a parent that went meanwhile ends it at once."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def restore_environment() -> None:
+    """Gives back the environment that the program was started with; what is loaded here no longer needs the other."""
+    for name in [name for name in os.environ if name.startswith("_PYI_")]:
+        del os.environ[name]
+    before = os.environ.pop("LD_LIBRARY_PATH_ORIG", "")
+    if before:
+        os.environ["LD_LIBRARY_PATH"] = before
+    else:
+        os.environ.pop("LD_LIBRARY_PATH", None)
+
+
+def remove_leftovers(beside: str, loader: int) -> None:
+    """Removes the folders beside this one whose boot loader is gone; `loader` is this one's. What stands in the way is left where it is."""
+    parent = os.path.dirname(beside)
+    try:
+        own = _program_of(loader)
+        names = os.listdir(parent)
+    except OSError:
+        return
+    for name in names:
+        found = _FOLDER.fullmatch(name)
+        path = os.path.join(parent, name)
+        if found is None or path == beside or not _is_ours(path) or _runs(int(found[1], 16), own):
+            continue
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def _is_ours(path: str) -> bool:
+    try:
+        return os.lstat(path).st_uid == os.getuid() and os.path.isfile(os.path.join(path, MARK))
+    except OSError:
+        return False
+
+
+def _runs(process: int, program: str) -> bool:
+    """Whether there is this process and it is this program; after a reboot its number may belong to any other."""
+    try:
+        return _program_of(process) == program
+    except OSError:  # there is none, or it is another user's
+        return False
+
+
+def _program_of(process: int) -> str:
+    # An upgrade replaces the file: what still runs from the old one has a name that says so.
+    return os.readlink(f"/proc/{process}/exe").removesuffix(" (deleted)")
+
+
+def main() -> int:
+    folder: str = sys._MEIPASS  # type: ignore[attr-defined]  # the boot loader sets it
+    unpacked = _FOLDER.fullmatch(os.path.basename(folder))
+    if unpacked is not None:
+        loader = int(unpacked[1], 16)
+        end_with(loader)
+        remove_leftovers(folder, loader)
+    restore_environment()
+    from app.commands.program import main as program
+
+    return program()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,156 @@
+"""The section index against body mode done plainly: whatever was written, whoever asks, whatever was folded."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+
+from app.search.catalog import Catalog
+from app.search.index import SectionIndex
+from app.search.query import Query, parse_query
+from app.search.tokens import Recall
+from tests.unit.search.plain import (
+    BODIES,
+    CALLERS,
+    METADATA,
+    PATHS,
+    QUERIES,
+    Caller,
+    Document,
+    Plain,
+    filled,
+    found,
+)
+
+LIMITS = st.sampled_from(["1", "3", "10", "1000"])
+SCOPES = st.sampled_from(["/", "/", "/guide", "/private", "/nowhere"])
+FILTERS = st.sampled_from(["", "", "kind=x", "tag=pump", "modified-after=1970-01-01T00:16:41Z"])
+RECALLS: list[Recall] = ["reference", "wide"]
+
+
+def asked(text: str, limit: str = "1000", scope: str = "/", filter_: str = "") -> Query:
+    return parse_query(scope, {"query": f"{text} ..", "limit": limit, "filter": filter_, "match": "body"})
+
+
+class Writes(RuleBasedStateMachine):
+    """Puts, drops, folds and questions in any order; every answer is the plain one."""
+
+    @initialize(recall=st.sampled_from(RECALLS))
+    def start(self, recall: Recall) -> None:
+        self.plain = Plain(recall)
+        self.catalog = Catalog()
+        self.index = SectionIndex(self.catalog, recall)
+        self.version = 0
+
+    @rule(path=st.sampled_from(PATHS), metadata=METADATA, body=BODIES, packed=st.booleans())
+    def put(self, path: str, metadata: dict[str, str], body: bytes, packed: bool) -> None:
+        self.version += 1
+        entry, body, version = self.plain.put(path, metadata, body, self.version)
+        make = self.index.extract if packed else self.index.gather
+        self.catalog.put(entry)
+        self.index.put(make(entry, body, version))
+
+    @rule(path=st.sampled_from(PATHS))
+    def drop(self, path: str) -> None:
+        self.plain.drop(path)
+        self.catalog.drop(path)
+        self.index.drop(path)
+
+    @rule(steps=st.integers(1, 4))
+    def fold(self, steps: int) -> None:
+        for _ in range(steps):
+            self.index.fold()
+
+    @rule()
+    def settle(self) -> None:
+        self.index.settle()
+        assert self.index.stats().segments <= 1
+
+    @rule(text=QUERIES, limit=LIMITS, scope=SCOPES, filter_=FILTERS, caller=st.sampled_from(CALLERS))
+    def ask(self, text: str, limit: str, scope: str, filter_: str, caller: Caller) -> None:
+        query = asked(text, limit, scope, filter_)
+        assert found(self.index.match(query, caller)) == self.plain.match(query, caller)
+
+    @rule(text=QUERIES, caller=st.sampled_from(CALLERS))
+    def start_anew(self, text: str, caller: Caller) -> None:
+        """The answer is that of a fresh start, and of a world that holds only what the caller may read."""
+        query = asked(text)
+        readable = [one for path, one in self.plain.documents.items() if caller.may_read(path)]
+        answer = found(self.index.match(query, caller))
+        assert answer == found(filled(self.plain.documents.values(), self.plain.recall).match(query, caller))
+        assert answer == found(filled(readable, self.plain.recall).match(query, Caller()))
+
+    def teardown(self) -> None:
+        if hasattr(self, "index"):
+            stats = self.index.stats()
+            assert stats.documents == len(self.plain.documents)
+            for path in PATHS:
+                self.drop(path)
+            assert self.index.stats().postings == self.index.stats().segments == 0
+
+
+TestWrites = Writes.TestCase
+TestWrites.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
+
+
+@given(st.lists(st.tuples(st.sampled_from(PATHS), METADATA, BODIES), max_size=6), QUERIES)
+@settings(max_examples=80, deadline=None)
+def test_wide_only_adds_rows(world: list[tuple[str, dict[str, str], bytes]], text: str) -> None:
+    plain = Plain("wide")
+    for version, (path, metadata, body) in enumerate(world):
+        plain.put(path, metadata, body, version)
+    documents = plain.documents.values()
+    narrow = found(filled(documents, "reference").match(asked(text), Caller()))
+    assert set(found(filled(documents, "wide").match(asked(text), Caller()))).issuperset(narrow)
+
+
+def document(path: str, body: str, version: int = 1, **metadata: str) -> Document:
+    return Plain("wide").put(path, metadata, body.encode(), version)
+
+
+def test_the_text_shown_is_of_the_version_matched() -> None:
+    index = filled([document("/a.md", "# One\n\nthe pump\n", version=7)], "wide")
+    asked_for = []
+
+    def read_body(path: str, version: int) -> bytes:
+        asked_for.append((path, version))
+        return b"# One\n\nthe pump\n"
+
+    (row,) = index.lookup(asked("pump"), Caller(), read_body)
+    assert (row.anchor, row.title, row.snippet) == ("one", "One › One", "the pump")
+    assert asked_for == [("/a.md", 7)]
+
+
+def test_a_body_that_cannot_be_read_costs_the_snippet_only() -> None:
+    index = filled([document("/a.md", "# One\n\nthe pump\n")], "wide")
+    (row,) = index.lookup(asked("pump"), Caller(), lambda path, version: None)
+    assert (row.path, row.snippet) == ("/a.md", "")
+
+
+def test_a_document_is_read_once_and_not_for_a_bare_row() -> None:
+    index = filled(
+        [document("/a.md", "# One\n\npump\n\n## Two\n\npump\n"), document("/pump.md", "\n", title="Pump")],
+        "wide",
+    )
+    asked_for = []
+
+    def read_body(path: str, version: int) -> bytes:
+        asked_for.append(path)
+        return b"# One\n\npump\n\n## Two\n\npump\n"
+
+    assert len(index.lookup(asked("pump"), Caller(), read_body)) == 3
+    assert asked_for == ["/a.md"]
+
+
+@pytest.mark.parametrize("text", ["", "a b", "*", "日 本", "c++ C#", "... --- !!!"])
+def test_nothing_usable_finds_nothing(text: str) -> None:
+    index = filled([document("/a.md", "a b * 日 本 c++ C# ... ---\n")], "wide")
+    assert index.match(asked(text), Caller()) == []
+
+
+def test_an_empty_index_answers() -> None:
+    index = SectionIndex(Catalog())
+    assert index.match(asked("pump"), Caller()) == []
+    assert not index.fold()
+    index.settle()
+    assert index.stats().size == 0
