@@ -172,7 +172,7 @@ class SectionIndex:
             sight = view.sight() if query.filter == Filter() else self._filtered(segment, view, query.filter)
             hits = best(segment, held.spread, found, portions, scope, query.limit, sight)
             places += [(segment, hit) for hit in hits]
-        if False:
+        if len(whole) > 1:
             places.sort(key=_rank)
         return [_match(segment, hit) for segment, hit in places[: query.limit]]
 

@@ -162,7 +162,7 @@ class Endpoint:
 
     async def _read(self) -> None:
         sock = self._socket
-        while True:
+        while not self._reading.cancel_called:  # else `drain` may be waiting for the socket
             if sock.backlog:
                 await trio.lowlevel.wait_writable(sock.socket)
                 sock.send_backlog()

@@ -43,6 +43,8 @@ PROGRAM = "demarkus-appliance"
 
 GRACE_SECONDS = 9.0
 """How long running requests may take after a stop signal; the process is gone before 10 s (wire §1.17)."""
+TWICE_SECONDS = 0.5
+"""Within this time a second stop signal is the first one's echo; after it, it means now."""
 LAST_SECONDS = 0.5
 """How long a write that holds the disk may still take after that."""
 IDLE_SECONDS = 30.0
@@ -114,14 +116,18 @@ class _Wishes:
         self.stop_now = trio.Event()
         self.reload = trio.Event()
         self._log = log
+        self._asked = 0.0
 
     def note(self, number: int) -> None:
         """Takes one signal."""
         if number == signal.SIGHUP:
             self.reload.set()
         elif self.stop.is_set():
-            self.stop_now.set()
+            # The boot loader of the frozen program hands on a signal that its child got by itself: that is one wish.
+            if time.monotonic() - self._asked >= TWICE_SECONDS:
+                self.stop_now.set()
         else:
+            self._asked = time.monotonic()
             self._log(
                 "info", "received signal, initiating graceful shutdown", signal=signal.Signals(number).name
             )

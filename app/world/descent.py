@@ -1,6 +1,6 @@
 """The directories that a new document needs: made in one descent, synced in a second, taken back on the way up.
 
-A path may be some two thousand directories deep, so each of the three takes a number of system calls that grows with
+A path may be some hundred directories deep, so each of the three takes a number of system calls that grows with
 the depth and no faster, and holds two directories open at a time. All are made before the first is synced: a file
 system with a journal then commits once, not once for each.
 """

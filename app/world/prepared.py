@@ -3,8 +3,8 @@
 `show` is one rename and touches no sync, since it runs where everybody waits. `settle` makes the rename durable and
 prunes. Until `show`, `abandon` takes everything back, as far as the disk lets it, and as far as nobody has built on it:
 other processes may write to the same document, and nothing keeps them out (store §5.5). What they do in the instant
-between a look and the step that follows it can leave the pointer one behind, which the next write mends (store §5.4);
-it never breaks the chain.
+between a look and the step that follows it can put the pointer back by one, never break the chain; `settle` looks once
+more, and what it misses the next write mends (store §5.4).
 """
 
 import contextlib
@@ -15,7 +15,7 @@ from collections.abc import Callable
 from app.world.disk import Names, Root, exists, path_of
 from app.world.documents import VERSIONS, Document, Flight, Sight, link_text, version_in
 from app.world.errors import BadDocument, DiskFailure, Escapes, NotSynced, ReadOnly, WorldError, reason
-from app.world.shelf import SIDECAR, Pruned, prune
+from app.world.shelf import POINTER_TEMP, SIDECAR, SIDECAR_TEMP, Pruned, prune, temporary
 from app.world.versionfile import number_of
 
 TEMP = b".tmp"
@@ -115,17 +115,15 @@ class Site:
 
 
 class NewVersion:
-    """A version on disk that is about to become current; `temp` is the name of its pointer in the version directory."""
+    """A version on disk that is about to become current."""
 
-    def __init__(
-        self, site: Site, syncs: Syncs, flight: Flight, number: int, retention: int, temp: bytes
-    ) -> None:
+    def __init__(self, site: Site, syncs: Syncs, flight: Flight, number: int, retention: int) -> None:
         self._site = site
         self._syncs = syncs
         self._flight = flight
         self._number = number
         self._retention = retention
-        self.temp = temp
+        self._temp = temporary(POINTER_TEMP)
         self._undo: list[Callable[[], None]] = []
         self.document: Document
         site.taken = True
@@ -134,18 +132,36 @@ class NewVersion:
         """Remember how to take the last step back; undone in reverse order."""
         self._undo.append(undo)
 
+    def link(self) -> None:
+        """Make the pointer under its temporary name. Raises `OSError`."""
+        target = b"versions/%b/v%d" % (self._site.names[-1], self._number)
+        os.symlink(target, self._temp, dir_fd=self._site.sight.folder)
+
+    def unlink(self) -> None:
+        """Remove it again. Raises `OSError`."""
+        os.unlink(self._temp, dir_fd=self._site.sight.folder)
+
+    def _rename(self) -> None:
+        site = self._site
+        os.rename(self._temp, site.names[-1], src_dir_fd=site.sight.folder, dst_dir_fd=site.parent)
+
+    def _pointed(self) -> int:
+        """The version that the pointer names now, -1 if it is none of ours."""
+        name = self._site.names[-1]
+        return version_in(link_text(self._site.parent, name), name)
+
     def show(self) -> None:
         """Make the version current: one rename. Raises `DiskFailure`, having taken everything back.
 
         If somebody has already made a later version current, theirs stays so and ours is part of its history.
         """
-        name, parent, folder = self._site.names[-1], self._site.parent, self._site.sight.folder
+        folder = self._site.sight.folder
         try:
-            pointed = version_in(link_text(parent, name), name)
+            pointed = self._pointed()
             if pointed > self._number and exists(b"v%d" % pointed, folder):
-                os.unlink(self.temp, dir_fd=folder)
+                self.unlink()
             else:
-                os.rename(self.temp, name, src_dir_fd=folder, dst_dir_fd=parent)
+                self._rename()
         except OSError as error:
             self.abandon()
             raise refusal(error, self._site.path) from error
@@ -156,15 +172,20 @@ class NewVersion:
         """Sync the pointer's directory, then prune. Raises `NotSynced`; the sync is then owed by the next write."""
         try:
             self._syncs.confirm(self._site.parent, self._site.names[:-1])
+            with contextlib.suppress(OSError):
+                if 0 <= self._pointed() < self._number:  # another writer, too late with an older version
+                    self.link()
+                    self._rename()
+                    os.fsync(self._site.parent)
             return prune(self._site.sight.folder, self._number - self._retention) if self._retention else None
         finally:
             self._site.close()
 
     def withdraw(self) -> None:
         """Remove the version file, unless another process has made something of it. Raises `OSError`."""
-        name, parent, folder = self._site.names[-1], self._site.parent, self._site.sight.folder
+        folder = self._site.sight.folder
         followed = any(number_of(other) > self._number for other in os.listdir(folder))
-        if not followed and version_in(link_text(parent, name), name) != self._number:
+        if not followed and self._pointed() != self._number:
             os.unlink(b"v%d" % self._number, dir_fd=folder)
 
     def abandon(self) -> None:
@@ -181,10 +202,10 @@ class NewVersion:
 class NewState:
     """An archive sidecar on disk under a temporary name (store §4.5); `document` is the document it is about."""
 
-    def __init__(self, site: Site, syncs: Syncs, temp: bytes, document: Document) -> None:
+    def __init__(self, site: Site, syncs: Syncs, document: Document) -> None:
         self._site = site
         self._syncs = syncs
-        self.temp = temp
+        self.temp = temporary(SIDECAR_TEMP)
         self.document = document
         site.taken = True
 

@@ -84,6 +84,11 @@ class Shelf(msgspec.Struct, frozen=True):
 EMPTY = Shelf({}, 0, b"", 0, 0, (), False, ())
 
 
+def temporary(prefix: bytes) -> bytes:
+    """A temporary name that no other writer has."""
+    return prefix + os.urandom(8).hex().encode()
+
+
 def survey(folder: int, listing: list[str], hidden: frozenset[int] = frozenset()) -> Shelf:
     """Judge the listing of an open version directory; `hidden` numbers belong to a write that is not shown yet.
 

@@ -43,7 +43,7 @@ from app.world.errors import (
     WorldError,
 )
 from app.world.prepared import TEMP, NewState, NewVersion, Site, Syncs, refusal
-from app.world.shelf import POINTER_TEMP, SIDECAR, SIDECAR_TEMP, TORN, VERSION_TEMP
+from app.world.shelf import SIDECAR, TORN, VERSION_TEMP, temporary
 from app.world.versionfile import NUMBER_MAX, Content, encode, hash_of, read
 
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -51,6 +51,13 @@ _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 SETTLING = 2.0
 """Seconds for which a version that looks torn is taken for one that another process is still writing."""
+SEGMENTS_MAX = 256
+"""How deep a path may be for which directories must be made.
+
+Each takes a sync, some milliseconds on a card, while every other write waits, and every walk comes by. A path of the
+greatest length may have 2,043 segments (store §2 knows no limit of its own); no one that is for a reader has a tenth of
+this. What lies deeper already is read and written as anything else.
+"""
 STALE = 60.0
 """Seconds after which a temporary name is taken for what a crash left. Another process may be about to use it before."""
 
@@ -83,6 +90,10 @@ class Writer:
         if _document_names(path) is None:
             raise BadDocument("no document can have this path")
         with self._survey(path) as site:
+            if site.above >= 0 and len(site.names) > SEGMENTS_MAX:
+                raise BadDocument(
+                    f"a path of {len(site.names)} segments; the most for a new one are {SEGMENTS_MAX}"
+                )
             if expected is not None and expected != site.current:
                 raise Conflict(site.current)
             self._syncs.settle()
@@ -141,7 +152,7 @@ class Writer:
 
     def _prepare_state(self, site: Site, document: Document) -> NewState:
         folder = site.sight.folder
-        step = NewState(site, self._syncs, _temporary(SIDECAR_TEMP), document)
+        step = NewState(site, self._syncs, document)
         try:
             fd = os.open(step.temp, _NEW_FILE, 0o600, dir_fd=folder)
             try:
@@ -213,18 +224,15 @@ class Writer:
         if site.obstacle:
             raise Escapes(f"{path} leads out of the content root")
         topmost = path_of(site.names[: site.present + 1]) if site.parent < 0 else ""
-        step = NewVersion(
-            site, self._syncs, self._flight, number, _retention(metadata), _temporary(POINTER_TEMP)
-        )
+        step = NewVersion(site, self._syncs, self._flight, number, _retention(metadata))
         try:
             if site.sight.folder < 0:
                 self._flight.write = InFlight(0, number, topmost)
                 self._make_directories(step, site)
             self._flight.write = InFlight(os.fstat(site.sight.folder).st_ino, number, topmost)
             modified = self._write_file(step, site, number, data, now)
-            folder = site.sight.folder
-            os.symlink(b"versions/%b/v%d" % (site.names[-1], number), step.temp, dir_fd=folder)
-            step.on_abandon(lambda: os.unlink(step.temp, dir_fd=folder))
+            step.link()
+            step.on_abandon(step.unlink)
         except FileExistsError as error:
             step.abandon()
             with self._survey(path) as site:
@@ -266,7 +274,7 @@ class Writer:
         _clear(site, now)
         if shelf.sidecar and site.sight.served is None:
             _remove(folder, SIDECAR)  # of a document that is no more
-        name, temp = b"v%d" % number, _temporary(VERSION_TEMP)
+        name, temp = b"v%d" % number, temporary(VERSION_TEMP)
         fd = os.open(temp, _NEW_FILE, 0o644, dir_fd=folder)
         step.on_abandon(lambda: _remove(folder, temp))
         try:
@@ -337,11 +345,6 @@ def _check_text(body: bytes) -> None:
         body.decode()
     except UnicodeDecodeError:
         raise BadDocument("document body must be valid UTF-8 text") from None
-
-
-def _temporary(prefix: bytes) -> bytes:
-    """A name that no other writer has."""
-    return prefix + os.urandom(8).hex().encode()
 
 
 def _clear(site: Site, now: float) -> None:

@@ -23,6 +23,7 @@ import trio
 from app.client.client import Client
 from app.client.errors import ClientError, OutcomeUnknown
 from app.protocol.message import Response
+from app.protocol.tables import parse_lookup_body
 
 T = TypeVar("T")
 
@@ -106,18 +107,22 @@ class Machine:
             raise Wrong(f"{command}: exit code {found[1].decode()}: {said}")
         return said.strip()
 
+    def wait_for(self, what: str, condition: str, *, within: float) -> None:
+        """Waits until a command of the owner succeeds."""
+        deadline = time.monotonic() + within
+        while self.run(f"if {condition}; then echo holds; fi") != "holds":
+            if time.monotonic() > deadline:
+                raise Wrong(f"{what}: not within {within:.0f} s; {self._story()}")
+            time.sleep(0.2)
+
     def wait_active(self, within: float = BOOT_SECONDS) -> str:
         """Waits for the service to be active; gives the seconds from boot to then, as systemd has them."""
-        deadline = time.monotonic() + within
-        while self.run(f"systemctl is-active {UNIT}") != "active":
-            if time.monotonic() > deadline:
-                raise Wrong(
-                    "the service is not active: "
-                    + self.run(f"systemctl status {UNIT}; journalctl -u {UNIT} | tail -n 30")
-                )
-            time.sleep(0.2)
+        self.wait_for("the service is active", f"systemctl is-active -q {UNIT}", within=within)
         moment = self.run(f"systemctl show -P ActiveEnterTimestampMonotonic {UNIT}")
         return f"{int(moment) / 1e6:.1f} s after the kernel"
+
+    def _story(self) -> str:
+        return self.run(f"systemctl status {UNIT}; journalctl -u {UNIT} | tail -n 30")
 
     def pull_the_plug(self) -> None:
         """Ends it at once, in the middle of whatever it does."""
@@ -169,7 +174,8 @@ class Test:
         self._first_contact()
         self._confined()
         self._reload()
-        self._killed()
+        self._killed("the main process", self._main())
+        self._killed("its parent", self._loader())
         self._power_cut()
         machine.run(f"systemctl stop {UNIT}", code=0)
         result = machine.run(f"systemctl show -P Result {UNIT}")
@@ -200,15 +206,15 @@ class Test:
                 break
             time.sleep(0.2)
         self.hold(written.status == "created", "PUBLISH with a token just minted", written)
-        for mode, query in (("catalog", "zymurgy"), ("body", "valve")):
+        for mode, query, row in (("catalog", "zymurgy", ("/a.md", "")), ("body", "valve", ("/a.md", "zymurgy"))):
             found = self.ask(lambda client, query=query, mode=mode: client.lookup("/", query, match=mode))  # type: ignore[misc]
-            used = found.metadata.get("match")
-            right = b"/a.md" in found.body or used != mode
-            self.hold(found.status == "ok" and right, f"LOOKUP, match {mode} answered as {used}", found)
+            rows = [(one.path, one.anchor) for one in parse_lookup_body(found.body)]
+            right = (found.status, found.metadata.get("match"), rows) == ("ok", mode, [row])
+            self.hold(right, f"LOOKUP, match {mode}: {'#'.join(filter(None, row))}", found)
 
     def _confined(self) -> None:
         machine = self.machine
-        python = self._python()
+        python = self._main()
         status = machine.run(f"grep -E 'Seccomp:|NoNewPrivs:|CapEff:|CapBnd:' /proc/{python}/status")
         right = (
             re.search(r"CapEff:\s+0+\n", status) and "NoNewPrivs:\t1" in status and "Seccomp:\t2" in status
@@ -225,13 +231,13 @@ class Test:
         )
         self.said("memory: " + " ".join(resident.split()))
 
-    def _python(self) -> str:
-        """The process that serves: the only child of the service's main process, which has unpacked it."""
-        main = self.machine.run(f"systemctl show -P MainPID {UNIT}")
-        children = self.machine.run(f"cat /proc/{main}/task/{main}/children", code=0).split()
-        if len(children) != 1:
-            raise Wrong(f"the main process has not one child but {children}")
-        return children[0]
+    def _main(self) -> str:
+        """The main process: the one that serves."""
+        return self.machine.run(f"systemctl show -P MainPID {UNIT}", code=0)
+
+    def _loader(self) -> str:
+        """Its parent, which has unpacked it."""
+        return self.machine.run(f"sed -n 's/^PPid:[[:blank:]]*//p' /proc/{self._main()}/status", code=0)
 
     def _reload(self) -> None:
         machine = self.machine
@@ -239,28 +245,32 @@ class Test:
             f"runuser -u demarkus -- demarkus-publish -root {WORLD} -path /behind.md -body '# Behind its back'",
             code=0,
         )
+        main = self._main()
         machine.run(f"systemctl reload {UNIT}", code=0)
         found = self.ask(lambda client: client.lookup("/", "behind", match="catalog"))
         self.hold(
             b"/behind.md" in found.body, "systemctl reload shows what was published behind its back", found
         )
+        machine.run(f"kill -HUP {main}", code=0)
+        health = self.ask(lambda client: client.fetch("/health"))
+        same = self._main() == main
+        self.hold(health.status == "ok" and same, "the main process takes a SIGHUP", (health, main))
 
-    def _killed(self) -> None:
+    def _killed(self, what: str, victim: str) -> None:
+        """Kills one of the two processes: the other one has to go as well, and the service to return with one folder unpacked."""
         machine = self.machine
-        python = self._python()
-        machine.run(f"kill -9 $(systemctl show -P MainPID {UNIT})", code=0)
-        time.sleep(1)
-        gone = machine.run(f"test ! -e /proc/{python}/exe && echo gone")
-        self.hold(gone == "gone", "kill -9 of the parent ends the child", gone)
-        deadline = time.monotonic() + BOOT_SECONDS
-        while machine.run(f"systemctl is-active {UNIT}") == "active" and time.monotonic() < deadline:
-            time.sleep(0.1)
+        both = (self._main(), self._loader())
+        machine.run(f"kill -9 {victim}", code=0)
+        machine.wait_for("no process is left", f"test ! -e /proc/{both[0]} -a ! -e /proc/{both[1]}", within=10)
+        left = machine.run("ls /var/cache/demarkus-appliance").split()
+        self.said(f"kill -9 of {what} ends both processes, {len(left)} folder left")
+        machine.wait_for("the end is seen", f"! systemctl is-active -q {UNIT}", within=10)
         machine.wait_active()
         fetched = self.ask(lambda client: client.fetch("/a.md"))
         unpacked = machine.run("ls /var/cache/demarkus-appliance").split()
         self.hold(
-            fetched.status == "ok" and len(unpacked) == 1,
-            "it returns, and the leftover is gone",
+            fetched.status == "ok" and len(unpacked) == 1 and unpacked != left,
+            "it returns, with one folder of its own",
             (fetched, unpacked),
         )
 

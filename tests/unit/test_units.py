@@ -78,8 +78,8 @@ def test_the_service_is_one_that_an_unattended_board_needs() -> None:
     assert given["Restart"] == "always"
     assert given["StartLimitIntervalSec"] == "0"
     assert given["Type"] == "notify"
-    assert given["NotifyAccess"] == "all"  # Python is not the process that systemd started
-    assert given["KillMode"] == "mixed"
+    assert given["NotifyAccess"] == "all"  # the server is not the process that systemd started
+    assert given["KillMode"] == "control-group"  # that process has an unpacked folder to remove
     assert "--ignore-signal=HUP" in given["ExecStart"]
     assert given["MemoryMax"].endswith("%")
 

@@ -35,6 +35,7 @@ __all__ = [
     "METADATA",
     "PATHS",
     "QUERIES",
+    "WORLDS",
     "Caller",
     "Document",
     "Plain",
@@ -71,11 +72,11 @@ PATHS = [
     "/private/a.md", "/private/b.md", "/z\udcff.md", "/é.md",
 ]  # fmt: skip
 
-_text = st.lists(st.sampled_from(WORDS), max_size=8).map(" ".join)
-_heading = st.tuples(st.integers(1, 3), st.lists(st.sampled_from(WORDS), max_size=3).map(" ".join)).map(
-    lambda heading: f"{'#' * heading[0]} {heading[1]}"
-)
-BODIES = st.lists(st.one_of(_text, _text, _heading), max_size=8).map(
+_text = st.lists(st.sampled_from(WORDS), min_size=2, max_size=10).map(" ".join)
+_heading = st.tuples(
+    st.integers(1, 3), st.lists(st.sampled_from(WORDS), min_size=1, max_size=3).map(" ".join)
+).map(lambda heading: f"{'#' * heading[0]} {heading[1]}")
+BODIES = st.lists(st.one_of(_text, _heading), min_size=1, max_size=10).map(
     lambda parts: "\n\n".join(parts).encode()
 )
 METADATA = st.fixed_dictionaries(
@@ -89,11 +90,31 @@ METADATA = st.fixed_dictionaries(
         "kind": st.sampled_from(["x", "y"]),
     },
 )
-QUERIES = st.lists(
-    st.sampled_from([*WORDS, "PUMP", "(hull)", "vec", "force", "absent", "md", "a.md"]),
-    min_size=1,
-    max_size=3,
-).map(" ".join)
+_word = st.sampled_from(
+    [
+        "pump",
+        "anchor",
+        "hull",
+        "the",
+        "wave",
+        "café",
+        "cafe\u0301",
+        "net.pump",
+        "read",
+        "max_wave",
+        "vec",
+        "md",
+    ]
+)
+QUERIES = st.one_of(
+    _word,
+    _word,
+    st.lists(_word, min_size=2, max_size=3).map(" ".join),
+    st.lists(st.sampled_from([*WORDS, "PUMP", "(hull)", "absent", "a.md"]), min_size=1, max_size=2).map(
+        " ".join
+    ),
+)
+WORLDS = st.lists(st.tuples(st.sampled_from(PATHS), METADATA, BODIES), min_size=3, max_size=9)
 
 
 class Plain:

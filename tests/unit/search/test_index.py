@@ -15,6 +15,7 @@ from tests.unit.search.plain import (
     METADATA,
     PATHS,
     QUERIES,
+    WORLDS,
     Caller,
     Document,
     Plain,
@@ -35,12 +36,14 @@ def asked(text: str, limit: str = "1000", scope: str = "/", filter_: str = "") -
 class Writes(RuleBasedStateMachine):
     """Puts, drops, folds and questions in any order; every answer is the plain one."""
 
-    @initialize(recall=st.sampled_from(RECALLS))
-    def start(self, recall: Recall) -> None:
+    @initialize(recall=st.sampled_from(RECALLS), world=WORLDS)
+    def start(self, recall: Recall, world: list[tuple[str, dict[str, str], bytes]]) -> None:
         self.plain = Plain(recall)
         self.catalog = Catalog()
         self.index = SectionIndex(self.catalog, recall)
         self.version = 0
+        for path, metadata, body in world:
+            self.put(path, metadata, body, False)
 
     @rule(path=st.sampled_from(PATHS), metadata=METADATA, body=BODIES, packed=st.booleans())
     def put(self, path: str, metadata: dict[str, str], body: bytes, packed: bool) -> None:
@@ -66,19 +69,29 @@ class Writes(RuleBasedStateMachine):
         self.index.settle()
         assert self.index.stats().segments <= 1
 
-    @rule(text=QUERIES, limit=LIMITS, scope=SCOPES, filter_=FILTERS, caller=st.sampled_from(CALLERS))
-    def ask(self, text: str, limit: str, scope: str, filter_: str, caller: Caller) -> None:
-        query = asked(text, limit, scope, filter_)
-        assert found(self.index.match(query, caller)) == self.plain.match(query, caller)
+    @rule(
+        texts=st.lists(QUERIES, min_size=8, max_size=8),
+        limit=LIMITS,
+        scope=SCOPES,
+        filter_=FILTERS,
+        caller=st.sampled_from(CALLERS),
+    )
+    def ask(self, texts: list[str], limit: str, scope: str, filter_: str, caller: Caller) -> None:
+        for text in texts:
+            query = asked(text, limit, scope, filter_)
+            assert found(self.index.match(query, caller)) == self.plain.match(query, caller)
 
-    @rule(text=QUERIES, caller=st.sampled_from(CALLERS))
-    def start_anew(self, text: str, caller: Caller) -> None:
+    @rule(texts=st.lists(QUERIES, min_size=8, max_size=8), caller=st.sampled_from(CALLERS))
+    def start_anew(self, texts: list[str], caller: Caller) -> None:
         """The answer is that of a fresh start, and of a world that holds only what the caller may read."""
-        query = asked(text)
         readable = [one for path, one in self.plain.documents.items() if caller.may_read(path)]
-        answer = found(self.index.match(query, caller))
-        assert answer == found(filled(self.plain.documents.values(), self.plain.recall).match(query, caller))
-        assert answer == found(filled(readable, self.plain.recall).match(query, Caller()))
+        fresh = filled(self.plain.documents.values(), self.plain.recall)
+        only = filled(readable, self.plain.recall)
+        for text in texts:
+            query = asked(text)
+            answer = found(self.index.match(query, caller))
+            assert answer == found(fresh.match(query, caller))
+            assert answer == found(only.match(query, Caller()))
 
     def teardown(self) -> None:
         if hasattr(self, "index"):
@@ -90,10 +103,10 @@ class Writes(RuleBasedStateMachine):
 
 
 TestWrites = Writes.TestCase
-TestWrites.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
+TestWrites.settings = settings(max_examples=50, stateful_step_count=30, deadline=None)
 
 
-@given(st.lists(st.tuples(st.sampled_from(PATHS), METADATA, BODIES), max_size=6), QUERIES)
+@given(WORLDS, QUERIES)
 @settings(max_examples=80, deadline=None)
 def test_wide_only_adds_rows(world: list[tuple[str, dict[str, str], bytes]], text: str) -> None:
     plain = Plain("wide")

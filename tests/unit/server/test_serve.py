@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-from app.server.serve import CannotStart, _limits, _shown_address, _Wishes, reason
+from app.server.serve import TWICE_SECONDS, CannotStart, _limits, _shown_address, _Wishes, reason
 from app.server.settings import settings_from
 from tests.unit.server.planted import silent
 
@@ -52,13 +52,16 @@ def test_limits_come_from_the_settings() -> None:
     assert (limits.rate, limits.burst) == (1.5, 3)
 
 
-async def test_a_first_stop_signal_asks_and_a_second_insists() -> None:
+def test_a_first_stop_signal_asks_its_echo_does_not_and_a_second_insists(monkeypatch: pytest.MonkeyPatch) -> None:
+    moments = iter((100.0, 100.0 + TWICE_SECONDS * 0.99, 100.0 + TWICE_SECONDS))
+    monkeypatch.setattr("app.server.serve.time.monotonic", moments.__next__)
     wishes = _Wishes(silent)
     wishes.note(signal.SIGHUP)
     assert wishes.reload.is_set()
     assert not wishes.stop.is_set()
     wishes.note(signal.SIGTERM)
     assert wishes.stop.is_set()
+    wishes.note(signal.SIGTERM)
     assert not wishes.stop_now.is_set()
     wishes.note(signal.SIGINT)
     assert wishes.stop_now.is_set()

@@ -12,7 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.world.errors import Damaged, Missing
+from app.world.listing import Directories
 from app.world.page import Child
+from app.world.tokens import Access, TokenTable, access, hash_of_token
 from app.world.world import World
 from tests.unit.world.roots import (
     close_all,
@@ -229,6 +231,71 @@ def test_a_pointer_in_another_form_is_listed(root: Path) -> None:
     put_document(root, "/Z.md", plain(1, b""), plain(2, b"two"))
     point(root, "/Z.md", 1)
     assert names(reopen(root), "/") == ["Z.md", "a/", "a.md", "b.md", "ä.md"]
+
+
+# What a caller with patterns may not read takes no time to deny.
+
+
+def by_patterns(protected: str, granted: str = "/none") -> Access:
+    """A caller with a grant, where others have one as well."""
+    tokens = [
+        f'[tokens.{label}]\nhash = "{hash_of_token(label)}"\npaths = ["{path}"]\noperations = ["read"]\n'
+        for label, path in (("other", protected), ("mine", granted))
+    ]
+    return access(TokenTable.parse("".join(tokens).encode()), "mine", 0.0)
+
+
+def test_a_closed_directory_is_not_looked_at(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    world, caller = reopen(root), by_patterns("/a/**")
+
+    def fail(*_: object, **__: object) -> int:
+        raise AssertionError("looked")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", fail)
+        for path in ("/a", "/a/d", "/a/none", "/a/d/e"):
+            assert not world.visible_directory(path, caller)
+    assert names(world, "/", caller) == ["Z.md", "a.md", "b.md", "ä.md"]
+    assert world.visible_directory("/a", by_patterns("/a/**", "/a/d/e/f.md"))
+    assert names(world, "/", by_patterns("/a/**", "/a/**")) == ["Z.md", "a/", "a.md", "b.md", "ä.md"]
+
+
+def test_a_directory_found_empty_for_a_caller_is_looked_at_again_when_something_changes(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world, caller = reopen(root), by_patterns("/a/**", "/a/*/mine.md")
+    asked: list[str] = []
+    monkeypatch.setattr(Directories, "_shows", looking(asked))
+    for _ in range(3):
+        assert not world.visible_directory("/a", caller)
+        assert not world.visible_directory("/a", by_patterns("/a/**", "/a/*/mine.md"))
+    assert asked == ["/a"]
+    assert not world.visible_directory("/a", by_patterns("/a/**", "/a/*/other.md"))
+    assert not world.visible_directory("/a/d", caller)
+    assert asked == ["/a", "/a", "/a/d"]
+    world.publish("/b.md", b"changed", {}, None, 0)
+    assert not world.visible_directory("/a", caller)
+    (root / "a" / "x").mkdir()
+    put_document(root, "/a/y/mine.md", plain(1, b"mine"))
+    assert world.visible_directory("/a", caller)
+    assert asked[3:] == ["/a", "/a"]
+
+
+def looking(asked: list[str]) -> Callable[..., bool]:
+    real = Directories._shows
+
+    def shows(self: Directories, path: str, may_read: Callable[[str], bool]) -> bool:
+        asked.append(path)
+        return real(self, path, may_read)
+
+    return shows
+
+
+def test_what_is_known_to_be_unseen_is_bounded(root: Path) -> None:
+    world = reopen(root)
+    for number in range(600):
+        assert not world.visible_directory("/a", by_patterns("/a/**", f"/a/*/{number}.md"))
+    assert len(world._held.indexes.tree._unseen) <= 256
 
 
 # Whatever a caller may not read, the answers are those of a world without it.

@@ -307,6 +307,60 @@ def test_a_token_holds_to_the_end_of_its_last_moment(later: float, status: str) 
     assert found == status
 
 
+# --- Whole directories.
+
+
+@pytest.mark.parametrize(
+    ("directory", "readers"),
+    [
+        ("/private", {"reader", "both"}),
+        ("/private/sub", {"reader"}),
+        ("/private/notes", {"reader", "both"}),
+        ("/vault", set()),
+        ("/vault/a/b", set()),
+        ("/logs", {str(raw) for raw in ANYBODY}),
+        ("/", {str(raw) for raw in ANYBODY}),
+    ],
+)
+def test_what_patterns_say_of_all_below_a_directory(directory: str, readers: set[str]) -> None:
+    assert {str(raw) for raw in ANYBODY if access(WORLD, raw, NOW).may_read_below(directory)} == readers
+
+
+def test_the_manifest_lies_below_a_closed_directory() -> None:
+    anonymous = access(table(entry("reader", ["/**"], ["read"])), None, NOW)
+    assert anonymous.may_read_below("/")
+    assert anonymous.may_read_below("/.well-known")
+    assert not anonymous.may_read_below("/.well-known/demarkus")
+    assert not anonymous.may_read_below("/a")
+
+
+GLOBS = st.lists(
+    st.lists(st.sampled_from(["/", "/", "a", "b", "*", "?", "[ab]", "[^b]", r"\a"]), max_size=6).flatmap(
+        lambda parts: st.sampled_from(
+            ["/" + "".join(parts), "/" + "".join(parts) + "/**", "/**/" + "".join(parts)]
+        )
+    ),
+    max_size=3,
+)
+SEGMENTS = st.lists(st.sampled_from(["a", "b", "ab", "a*", "é"]), min_size=1, max_size=3).map("/".join)
+
+
+@settings(deadline=None, max_examples=300)
+@given(GLOBS, GLOBS, SEGMENTS, st.lists(SEGMENTS, max_size=6))
+def test_where_nothing_below_may_be_read_nothing_can(
+    protected: list[str], granted: list[str], directory: str, below: list[str]
+) -> None:
+    try:
+        made = table(entry("other", protected, ["read"]), entry("mine", granted, ["read"]))
+    except BadTokenFile:
+        return
+    for raw in (None, "mine"):
+        found = access(made, raw, NOW)
+        if not found.may_read_below(f"/{directory}"):
+            assert not any(found.may_read(f"/{directory}/{path}") for path in below)
+            assert not found.may_read(f"/{directory}/")
+
+
 # --- The key.
 
 GRANTS = st.lists(

@@ -1,7 +1,7 @@
 """Writing: bytes and modes on disk, the order of refusals, and what a refused write leaves (wire §5.4, §5.5; store §4 to §6)."""
 
 import os
-import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from app.world.errors import (
 )
 from app.world.shelf import Pruned
 from app.world.world import Commit, Outcome, World
-from app.world.writing import Unchanged
+from app.world.writing import SEGMENTS_MAX, Unchanged
 from tests.unit.world.roots import (
     PUMP_1,
     PUMP_2,
@@ -587,6 +587,13 @@ def other(world: World, tmp_path: Path) -> World:
     return reopen(tmp_path)
 
 
+def at_work(world: World, body: bytes) -> Commit:
+    """A version on disk, written just now and not shown yet."""
+    commit = world.prepare_publish("/a.md", body, {}, None, time.time())
+    assert isinstance(commit, Commit)
+    return commit
+
+
 def check_chain(root: Path, versions: list[int], body: bytes) -> None:
     """These versions, the last of them with this body current; nothing else, and no fault."""
     history = reopen(root).history("/a.md")
@@ -598,7 +605,7 @@ def check_chain(root: Path, versions: list[int], body: bytes) -> None:
 
 
 def test_two_writers_at_work_at_once(world: World, other: World, tmp_path: Path) -> None:
-    ours, theirs = prepared(world, "/a.md", b"two"), prepared(other, "/a.md", b"three")
+    ours, theirs = at_work(world, b"two"), at_work(other, b"three")
     ours.show()
     theirs.show()
     ours.settle()
@@ -607,8 +614,8 @@ def test_two_writers_at_work_at_once(world: World, other: World, tmp_path: Path)
 
 
 def test_a_later_version_of_another_writer_stays_current(world: World, other: World, tmp_path: Path) -> None:
-    ours = prepared(world, "/a.md", b"two")
-    assert other.publish("/a.md", b"three", {}, None, NOW).version == 3
+    ours = at_work(world, b"two")
+    assert other.publish("/a.md", b"three", {}, None, time.time()).version == 3
     ours.show()
     assert ours.settle() is None
     check_chain(tmp_path, [3, 2, 1], b"three")
@@ -616,11 +623,30 @@ def test_a_later_version_of_another_writer_stays_current(world: World, other: Wo
     assert world.version("/a.md", 2)[0].body == b"two"
 
 
+def test_a_pointer_that_another_writer_has_put_back_is_put_right(
+    world: World, other: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours, theirs = at_work(world, b"two"), at_work(other, b"three")
+    real = os.rename
+
+    def rename(*args: Any, **options: Any) -> None:
+        monkeypatch.setattr(os, "rename", real)
+        theirs.show()
+        real(*args, **options)
+
+    monkeypatch.setattr(os, "rename", rename)
+    ours.show()
+    assert (tmp_path / "a.md").readlink() == Path("versions/a.md/v2")
+    theirs.settle()
+    ours.settle()
+    check_chain(tmp_path, [3, 2, 1], b"three")
+
+
 @pytest.mark.parametrize("shown", [False, True])
 def test_a_version_that_another_writer_has_built_on_is_not_taken_back(
     world: World, other: World, tmp_path: Path, shown: bool
 ) -> None:
-    ours, theirs = prepared(world, "/a.md", b"two"), prepared(other, "/a.md", b"three")
+    ours, theirs = at_work(world, b"two"), at_work(other, b"three")
     if shown:
         theirs.show()
     ours.abandon()
@@ -633,7 +659,7 @@ def test_a_version_that_another_writer_has_built_on_is_not_taken_back(
 def test_a_version_that_the_pointer_names_is_not_taken_back(
     world: World, other: World, tmp_path: Path
 ) -> None:
-    ours = prepared(world, "/a.md", b"two")
+    ours = at_work(world, b"two")
     (tmp_path / "a.md").unlink()
     (tmp_path / "a.md").symlink_to("versions/a.md/v2")
     ours.abandon()
@@ -643,7 +669,7 @@ def test_a_version_that_the_pointer_names_is_not_taken_back(
 def test_nothing_is_built_on_a_version_that_was_taken_back(
     world: World, other: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ours = prepared(world, "/a.md", b"two")
+    ours = at_work(world, b"two")
     real = os.link
 
     def link(source: bytes, name: bytes, **options: Any) -> None:
@@ -653,16 +679,16 @@ def test_nothing_is_built_on_a_version_that_was_taken_back(
     with monkeypatch.context() as patch:
         patch.setattr(os, "link", link)
         with pytest.raises(LostRace):
-            other.publish("/a.md", b"three", {}, None, NOW)
+            other.publish("/a.md", b"three", {}, None, time.time())
     check_chain(tmp_path, [1], b"one")
-    assert other.publish("/a.md", b"three", {}, None, NOW).version == 2
+    assert other.publish("/a.md", b"three", {}, None, time.time()).version == 2
     check_chain(tmp_path, [2, 1], b"three")
 
 
 def test_a_version_without_the_pointer_that_was_to_name_it(
     world: World, other: World, tmp_path: Path
 ) -> None:
-    ours = prepared(world, "/a.md", b"two")
+    ours = at_work(world, b"two")
     for name in folder_of(tmp_path, "/a.md").glob(".pointer-*"):
         name.unlink()
     with pytest.raises(DiskFailure):
@@ -712,7 +738,8 @@ def test_what_has_the_temporary_name_of_another_server_is_left_alone(
 
 # Deep paths.
 
-DEEP = "/a" * 2040 + "/x.md"
+DEPTH = SEGMENTS_MAX - 1
+DEEP = "/a" * DEPTH + "/x.md"
 
 
 @pytest.fixture
@@ -734,17 +761,27 @@ def test_the_cost_of_a_path_grows_with_its_depth_only(
     world: World, tmp_path: Path, opened: list[object]
 ) -> None:
     commit = prepared(world, DEEP, b"deep")
-    assert len(opened) < 5 * 2040
+    assert len(opened) < 5 * DEPTH
     opened.clear()
     commit.abandon()
-    assert len(opened) < 3 * 2040
+    assert len(opened) < 3 * DEPTH
     assert snapshot(tmp_path) == {}
     opened.clear()
     assert world.publish(DEEP, b"deep", {}, 0, NOW).created
     assert world.archive(DEEP).version == 1
     assert world.children("/", everything, False) == []
-    assert len(opened) < 20 * 2040
-    shutil.rmtree(tmp_path / "a")
+    assert len(opened) < 20 * DEPTH
+
+
+def test_a_path_may_be_so_deep_and_no_deeper_unless_it_is_there(world: World, tmp_path: Path) -> None:
+    deep = "/a" * SEGMENTS_MAX
+    for expected in (None, 0, 7):
+        with pytest.raises(BadDocument, match="a path of 257 segments; the most for a new one are 256"):
+            world.publish(f"{deep}/x.md", b"deep", {}, expected, NOW)
+    assert snapshot(tmp_path) == {}
+    put_document(tmp_path, f"{deep}/a/x.md", plain(1, b"there"))
+    assert world.publish(f"{deep}/a/x.md", b"deep", {}, 1, NOW).version == 2
+    assert world.publish(f"{deep}/new.md", b"deep", {}, 0, NOW).version == 1
 
 
 def test_directories_that_another_process_made_or_uses_stay(
@@ -754,7 +791,7 @@ def test_directories_that_another_process_made_or_uses_stay(
 
     def mkdir(path: bytes, mode: int, *, dir_fd: int) -> None:
         if path == b"b":
-            (tmp_path / "a" / "b").mkdir()
+            real(tmp_path / "a" / "b", mode)
         real(path, mode, dir_fd=dir_fd)
 
     monkeypatch.setattr(os, "mkdir", mkdir)
