@@ -8,7 +8,7 @@ from pathlib import Path
 from app.world.verify import verify
 from tests.unit.world.roots import close_all, folder_of, reopen
 
-WRITES = 60
+WRITES = 30
 WRITER = """
 import sys, time
 from app.world.errors import WorldError

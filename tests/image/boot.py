@@ -206,7 +206,10 @@ class Test:
                 break
             time.sleep(0.2)
         self.hold(written.status == "created", "PUBLISH with a token just minted", written)
-        for mode, query, row in (("catalog", "zymurgy", ("/a.md", "")), ("body", "valve", ("/a.md", "zymurgy"))):
+        for mode, query, row in (
+            ("catalog", "zymurgy", ("/a.md", "")),
+            ("body", "valve", ("/a.md", "zymurgy")),
+        ):
             found = self.ask(lambda client, query=query, mode=mode: client.lookup("/", query, match=mode))  # type: ignore[misc]
             rows = [(one.path, one.anchor) for one in parse_lookup_body(found.body)]
             right = (found.status, found.metadata.get("match"), rows) == ("ok", mode, [row])
@@ -261,7 +264,9 @@ class Test:
         machine = self.machine
         both = (self._main(), self._loader())
         machine.run(f"kill -9 {victim}", code=0)
-        machine.wait_for("no process is left", f"test ! -e /proc/{both[0]} -a ! -e /proc/{both[1]}", within=10)
+        machine.wait_for(
+            "no process is left", f"test ! -e /proc/{both[0]} -a ! -e /proc/{both[1]}", within=10
+        )
         left = machine.run("ls /var/cache/demarkus-appliance").split()
         self.said(f"kill -9 of {what} ends both processes, {len(left)} folder left")
         machine.wait_for("the end is seen", f"! systemctl is-active -q {UNIT}", within=10)

@@ -17,8 +17,11 @@ from pathlib import Path
 from typing import Protocol
 
 import pytest
+import trio
 
+from app.protocol.message import parse_response
 from tests.journeys.conftest import PROJECT, TOKEN, Server, token_entry
+from tests.journeys.raw import connect
 
 EXECUTABLE_MAX = 20_000_000  # bytes
 RESIDENT_MAX = 60_000  # kB, idle
@@ -229,6 +232,38 @@ async def test_signals_to_either_process_do_their_work_once(
     assert len(re.findall(RELOADED, server.log)) == 3
     assert server.log.count("received signal") == 1
     assert server.log.count("server stopped") == 1
+    assert list(unpacked(tmp_path).iterdir()) == []
+
+
+async def test_a_service_manager_is_told_the_child_and_may_ask_both_to_stop(
+    start: StartFrozen, tmp_path: Path
+) -> None:
+    """The unit's KillMode asks both: what the boot loader hands on besides cuts no running request short.
+
+    The requests run long because the rate lets one through every tenth of a second.
+    """
+    settings = (f"NOTIFY_SOCKET={tmp_path / 'notify'}", "DEMARKUS_RATE_LIMIT=10", "DEMARKUS_RATE_BURST=2")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(os.fspath(tmp_path / "notify"))
+        manager.settimeout(20)
+        server = start(command=("env", "--ignore-signal=HUP", *settings))
+        child = child_of(server)
+        while "READY=1" not in (told := manager.recv(4096).decode().split("\n")):
+            pass
+    assert f"MAINPID={child}" in told
+    async with connect(server.address) as client:
+        streams = [
+            client.send(b"PUBLISH /w/%d.md\n---\nauth: %b\n---\nbody\n" % (number, TOKEN.encode()))
+            for number in range(10)
+        ]
+        with trio.fail_after(10):
+            answers = [await client.answer(streams[0])]  # the others have come as well
+            os.kill(child, signal.SIGTERM)
+            os.kill(server.process.pid, signal.SIGTERM)
+            answers += [await client.answer(stream) for stream in streams[1:]]
+    assert {parse_response(answer).status for answer in answers} == {"created"}
+    assert server.process.wait(12) == 0
+    assert server.log.count("received signal") == server.log.count("server stopped") == 1
     assert list(unpacked(tmp_path).iterdir()) == []
 
 

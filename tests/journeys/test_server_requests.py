@@ -35,7 +35,7 @@ async def test_every_verb_over_the_network(server: Server) -> None:
         history = await client.versions("/docs/pump.md")
         assert (history.metadata["total"], history.metadata["chain-valid"]) == ("2", "true")
         found = await client.lookup("/", "pump", match="body")
-        assert (found.metadata["matches"], found.metadata["match"]) == ("1", "catalog")
+        assert (found.metadata["matches"], found.metadata["match"]) == ("1", "body")
         same = await client.publish(
             "/docs/pump.md",
             fetched.body,

@@ -281,8 +281,8 @@ async def test_lookup_gives_no_more_than_a_client_reads(tmp_path: Path) -> None:
         plant(
             str(tmp_path),
             f"/{number}.md",
-            [f"# {title}\n".encode()],
-            metadata=f"meta.importance: 0.{9 - number}\n",
+            [b"text\n"],
+            metadata=f"meta.importance: 0.{9 - number}\ntitle: {title}\n",  # no network write could
         )
     bench = Bench(tmp_path)
     answer = await bench.ask("LOOKUP", "/", query="long", limit="1000")

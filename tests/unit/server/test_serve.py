@@ -52,7 +52,9 @@ def test_limits_come_from_the_settings() -> None:
     assert (limits.rate, limits.burst) == (1.5, 3)
 
 
-def test_a_first_stop_signal_asks_its_echo_does_not_and_a_second_insists(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_first_stop_signal_asks_its_echo_does_not_and_a_second_insists(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     moments = iter((100.0, 100.0 + TWICE_SECONDS * 0.99, 100.0 + TWICE_SECONDS))
     monkeypatch.setattr("app.server.serve.time.monotonic", moments.__next__)
     wishes = _Wishes(silent)

@@ -1,0 +1,177 @@
+"""What the indexes take of memory, over the bytes of all bodies, and whether many writes leave something behind.
+
+`python -m tests.bench.memory [--json] [--data DIR]`. A world is imported from the developers' corpus. The real server runs on it as a process of
+its own, and once more on an empty root; the difference of the two is what the world takes. Both are asked the same lookups first, so that
+whatever is only made when it is needed is there.
+
+- `index_per_body` (aim: at most 1.0): anonymous resident memory (RssAnon) after those lookups, above the empty server's. Catalog, section index,
+  hashes, directories and stamps: everything.
+- `build_peak_per_body` (aim: at most 2.0): the most resident memory up to the moment when the server answers (VmHWM, which misses nothing), above
+  the empty server's resident memory at that moment.
+- `after_5000_republishes_vs_fresh` (aim: at most 1.05): one document gets 5,000 versions of 50 random words each in the world of a process
+  without server, folding after each until there is nothing left to fold, as the server does when idle. Then another process opens the same
+  folder. The figure is the larger of two ratios, that of the bytes of all segments and that of RssAnon above the same process on an empty root,
+  in which one document was written as often; of the fresh one, above a process that only opened the empty root.
+"""
+
+import gc
+import json
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+import trio
+
+from app.client.client import Client
+from app.world.world import World
+from tests.bench.devdata import NOW, checked, fill, options, scratch, silent
+from tests.bench.reload import running
+
+REPUBLISHES = 5_000
+WORDS = 50
+ONE = "/republished.md"
+_LETTERS = "etaoinshrdlucmfwyp"
+
+
+class Memory(msgspec.Struct, frozen=True):
+    """Of a process, in bytes."""
+
+    anonymous: int
+    resident: int
+    peak: int
+
+
+def memory(pid: int) -> Memory:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    held = {name: text for name, _, text in (line.partition(":") for line in lines)}
+    return Memory(*(int(held[name].split()[0]) * 1024 for name in ("RssAnon", "VmRSS", "VmHWM")))
+
+
+# --- In the running server
+
+
+class Serving(msgspec.Struct, frozen=True):
+    """A server, as soon as it answers and after its lookups."""
+
+    started: Memory
+    used: Memory
+
+
+async def ask(port: int, queries: list[str]) -> None:
+    async with Client("127.0.0.1", port, insecure=True) as client:
+        for query in queries:
+            for mode in ("catalog", "body"):
+                answer = await client.lookup("/", query, match=mode)
+                assert answer.status == "ok", answer
+
+
+def serving(root: Path, room: Path, queries: list[str]) -> Serving:
+    with running(root, room) as server:
+        started = memory(server.pid)
+        trio.run(ask, server.port, queries)
+        return Serving(started, memory(server.pid))
+
+
+# --- Republishing, in a process of its own
+
+
+class Writing(msgspec.Struct, frozen=True):
+    """A process with a world: its memory, and the bytes of the index."""
+
+    anonymous: int
+    index: int
+
+
+def words(chosen: random.Random) -> bytes:
+    made = ("".join(chosen.choices(_LETTERS, k=chosen.randint(3, 10))) for _ in range(WORDS))
+    return f"# Republished\n\n{' '.join(made)}\n".encode()
+
+
+def hold(root: str, times: int) -> Writing:
+    """Open a world and write one document so often; what this process then holds."""
+    world = World.open(root, log=silent)
+    gc.collect()
+    gc.freeze()  # as the server does
+    chosen = random.Random(1)
+    for number in range(times):
+        world.publish(ONE, words(chosen), {"retention": "1"}, None, NOW + number)
+        while world.fold():
+            pass
+    gc.collect()
+    return Writing(memory(os.getpid()).anonymous, world.figures.index_bytes)
+
+
+def held_by_process(root: Path, times: int) -> Writing:
+    command = [sys.executable, "-m", "tests.bench.memory", "--hold", str(root), str(times)]
+    return msgspec.json.decode(subprocess.run(command, check=True, capture_output=True).stdout, type=Writing)
+
+
+def republished(root: Path, empty: Path) -> dict[str, float]:
+    opened = held_by_process(empty, 0)
+    written_empty = held_by_process(empty, REPUBLISHES)
+    written = held_by_process(root, REPUBLISHES)
+    fresh = held_by_process(root, 0)
+    index = written.index / fresh.index
+    anonymous = (written.anonymous - written_empty.anonymous) / (fresh.anonymous - opened.anonymous)
+    return {
+        "after_5000_republishes_vs_fresh": max(index, anonymous),
+        "republished_index_vs_fresh": index,
+        "republished_anonymous_vs_fresh": anonymous,
+        "republished_process_mb": written.anonymous / 1e6,
+        "fresh_process_mb": fresh.anonymous / 1e6,
+        "republished_empty_process_mb": written_empty.anonymous / 1e6,
+        "empty_process_mb": opened.anonymous / 1e6,
+    }
+
+
+def measure(data: Path, room: Path) -> dict[str, float]:
+    root, empty = room / "root", room / "empty"
+    empty.mkdir()
+    bodies = fill(root, data)
+    queries = [one["query"] for one in json.loads((data / "questions-dev.json").read_text())["questions"]]
+    without, full = serving(empty, room, queries), serving(root, room, queries)
+    return {
+        "index_per_body": (full.used.anonymous - without.used.anonymous) / bodies,
+        "build_peak_per_body": (full.started.peak - without.started.resident) / bodies,
+        **republished(root, empty),
+        "index_per_body_before_lookups": (full.started.anonymous - without.started.anonymous) / bodies,
+        "server_mb": full.used.anonymous / 1e6,
+        "empty_server_mb": without.used.anonymous / 1e6,
+        "peak_resident_mb": full.started.peak / 1e6,
+        "empty_server_resident_mb": without.started.resident / 1e6,
+        "body_mb": bodies / 1e6,
+    }
+
+
+AIMS: Mapping[str, float] = {
+    "index_per_body": 1.0,
+    "build_peak_per_body": 2.0,
+    "after_5000_republishes_vs_fresh": 1.05,
+}
+
+
+def main() -> None:
+    parser = options(__doc__)
+    parser.add_argument("--hold", nargs=2, metavar=("ROOT", "TIMES"), help="what a process of the bench does")
+    given = parser.parse_args()
+    if given.hold:
+        root, times = given.hold
+        print(msgspec.json.encode(hold(root, int(times))).decode())
+        return
+    data = checked(given.data)
+    with scratch() as name:
+        figures = measure(data, Path(name))
+    if given.json:
+        print(json.dumps({key: round(figures[key], 4) for key in AIMS}))
+        return
+    for key, value in figures.items():
+        aim = f"   aim: at most {AIMS[key]}" if key in AIMS else ""
+        print(f"{key:<36}{value:>10,.3f}{aim}")
+
+
+if __name__ == "__main__":
+    main()
