@@ -225,7 +225,8 @@ def ours(held: Sequence[Abstract]) -> Score:
     def score(term: str, number: int) -> float:
         one = held[number]
         level = levels(short_length(one.length), importance, False)[0][min(one.own.get(term, 0), TF_MAX)]
-        return VALUES[level | (FIELD_BIT if term in one.title else 0)]
+        value: float = VALUES[level | (FIELD_BIT if term in one.title else 0)]
+        return value
 
     return score
 
@@ -243,9 +244,10 @@ def plain_bm25(held: Sequence[Abstract]) -> Score:
 
 
 def ndcg(ranked: Sequence[int], relevant: set[int]) -> float:
-    gains = [1 / math.log2(place + 1) for place in range(1, DEPTH + 1)]
+    gains: list[float] = [1 / math.log2(place + 1) for place in range(1, DEPTH + 1)]
     gained: float = sum(gain for gain, number in zip(gains, ranked, strict=False) if number in relevant)
-    return gained / sum(gains[: len(relevant)])
+    ideal: float = sum(gains[: len(relevant)])
+    return gained / ideal
 
 
 def cranfield(folder: Path) -> dict[str, float]:

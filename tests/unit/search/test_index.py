@@ -103,11 +103,11 @@ class Writes(RuleBasedStateMachine):
 
 
 TestWrites = Writes.TestCase
-TestWrites.settings = settings(max_examples=50, stateful_step_count=30, deadline=None)
+TestWrites.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
 
 
 @given(WORLDS, QUERIES)
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_wide_only_adds_rows(world: list[tuple[str, dict[str, str], bytes]], text: str) -> None:
     plain = Plain("wide")
     for version, (path, metadata, body) in enumerate(world):
