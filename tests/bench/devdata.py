@@ -1,6 +1,6 @@
 """The developers' data as the benches use it: where it is, and a world imported from its corpus.
 
-It lies beside the repository, in `../shared/data`, or where `--data` says. It is no part of the repository, and nothing but benches needs it.
+It lies beside the repository or where `--data` says. It is no part of the repository, and nothing but benches needs it.
 The world is made on a disk in memory if there is one: what a disk costs is not asked here, and its pages are no anonymous memory.
 """
 

@@ -1,7 +1,7 @@
 """The one executable, as it is shipped: built once for the session (`scripts/build --if-changed`), then driven by a stranger.
 
 One file is two processes, the boot loader that unpacks and waits, and Python. Most of what is tested here is what that costs elsewhere: signals
-that reach the wrong one or both, a child that outlives its parent, folders left behind (field reports 43 to 49).
+that reach the wrong one or both, a child that outlives its parent, folders left behind.
 """
 
 import os

@@ -190,7 +190,7 @@ async def test_reading_and_idling_write_nothing_to_the_disk(
 
 
 async def test_twenty_reloads_under_load_are_never_half(start_server: StartServer, tmp_path: Path) -> None:
-    """Field reports 8 and 58: every answer is of one generation, and no request fails."""
+    """Every answer is of one generation, and no request fails."""
     root = tmp_path / "root"
     count = 100  # more than are taken over in place, so that half of the reloads build anew
 
@@ -270,7 +270,7 @@ async def test_publishing_over_the_network_during_reloads_loses_nothing(
 
 
 async def test_fifty_signals_end_with_the_last_write(start_server: StartServer, tmp_path: Path) -> None:
-    """Field report 39: the first of them come before the server is ready."""
+    """The first of them come before the server is ready."""
     root = tmp_path / "root"
     for number in range(50):
         plant(os.fspath(root), f"/{number}.md")
@@ -293,7 +293,7 @@ async def test_fifty_signals_end_with_the_last_write(start_server: StartServer, 
 async def test_the_root_may_be_a_link_that_is_switched(
     start_server: StartServer, tmp_path: Path, watch: str
 ) -> None:
-    """Field report 57."""
+    """A signal after the switch serves the other folder."""
     for release in ("rel1", "rel2"):
         plant(os.fspath(tmp_path / release), "/a.md", [f"# From {release}\n".encode()])
     plant(os.fspath(tmp_path / "rel2"), "/b.md", [b"# B\n"])

@@ -269,7 +269,7 @@ async def test_fifty_hangups_in_a_second_kill_nothing(start_server: StartServer)
 
 
 async def test_a_root_that_cannot_be_written_is_read(start_server: StartServer) -> None:
-    """Field report 60."""
+    """What cannot be written is still read, and a write is told plainly."""
     server = start_server()
     async with server.client(TOKEN) as client:
         await client.publish("/a/b.md", b"x\n", expected_version=0)
@@ -285,7 +285,7 @@ async def test_a_root_that_cannot_be_written_is_read(start_server: StartServer) 
 
 
 async def test_all_addresses_are_both_families_where_there_are_both(start_server: StartServer) -> None:
-    """Field report 63."""
+    """One address is shown, and both families are served."""
     server = start_server(LISTEN="")
     hosts = ["127.0.0.1"]
     with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as probe:

@@ -1,4 +1,4 @@
-"""Hostile documents take linear time (lookup §7.4; field reports 9 and 84). scripts/soak runs them at full size."""
+"""Hostile documents take linear time (lookup §7.4). scripts/soak runs them at full size."""
 
 import time
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Headings, anchors, extents, and sections by anchor (lookup §7.1–§7.6; field reports on slugs and parsing)."""
+"""Headings, anchors, extents, and sections by anchor (lookup §7.1–§7.6)."""
 
 import pytest
 from hypothesis import given, settings

@@ -1,4 +1,4 @@
-"""Snippets: form, choice of line, and the window around the hit (lookup §8.5; field reports 77 and 78)."""
+"""Snippets: form, choice of line, and the window around the hit (lookup §8.5)."""
 
 import pytest
 from hypothesis import given, settings
