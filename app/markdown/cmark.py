@@ -81,6 +81,13 @@ for _text in (_literal, _content):
 # Only glibc has it, and only glibc needs it.
 _malloc_trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
 
+
+def hand_back() -> None:
+    """Gives memory that is free, but held by the C library for later, back to the system."""
+    if _malloc_trim is not None:
+        _malloc_trim(0)
+
+
 _one_at_a_time = threading.Lock()
 
 
@@ -105,8 +112,8 @@ def blocks(source: Verbatim, *, codes: bool) -> list[Title | str]:
             return _found_below(root, source, codes)
         finally:
             _free(root)
-            if len(text) >= TRIM_FROM and _malloc_trim is not None:
-                _malloc_trim(0)
+            if len(text) >= TRIM_FROM:
+                hand_back()
 
 
 def _found_below(root: _Node, source: Verbatim, codes: bool) -> list[Title | str]:

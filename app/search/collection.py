@@ -20,7 +20,7 @@ __all__ = ["Collection", "Held"]
 TIER: Final = 4
 SMALL: Final = 512  # postings; all segments below are of one size
 STALE: Final = 8  # a segment is written anew when one in so many of its sections or documents is struck off
-PENDING: Final = 8_000_000  # bytes of documents that wait to be packed together
+PENDING: Final = 1_000_000  # bytes of documents that wait to be packed together: more only take memory
 VIEWS: Final = 16  # readers with different rights whose view of a segment is kept
 
 

@@ -29,9 +29,9 @@ class Indexes:
         """What search needs of a document, None for an archived one. May take long; safe in any thread."""
         return None if document.archived else self.searches.extract(document)
 
-    def gather(self, document: Document) -> Extract | None:
-        """The same for one of many documents, after the last of which `searches` is to be settled."""
-        return None if document.archived else self.searches.gather(document)
+    def enter(self, document: Document) -> Extract | None:
+        """The first half of that, for one of many documents: see `Searches`."""
+        return None if document.archived else self.searches.enter(document)
 
     def successor(self) -> "Indexes":
         """Empty ones of the same kind."""

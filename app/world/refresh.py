@@ -10,18 +10,19 @@ cost. For more, a second set of indexes is built beside the first from one walk 
 place: that costs time and memory, but no request waits.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from types import TracebackType
 
 import msgspec
 
+from app.protocol.paths import sort_key
 from app.protocol.text import Log
 from app.world.disk import Root, names_of, path_of
 from app.world.documents import VERSIONS, Document, Documents
-from app.world.errors import BadRoot, Escapes
+from app.world.errors import BadRoot, Escapes, WorldError
 from app.world.indexes import Indexes
 from app.world.searches import Extract
-from app.world.stamps import Clock, Stamp
+from app.world.stamps import Clock, Stamp, stamp_of
 from app.world.walk import Found, Item, Same, Skipped, look, walk
 
 AT_ONCE = 64
@@ -79,20 +80,43 @@ class Skips:
         self._told |= others._told
 
 
-def fill(indexes: Indexes, items: Iterable[Item], skips: Skips, log: Log) -> int:
-    """Put everything that a walk finds into new indexes; the bytes of the bodies read."""
-    read = 0
-    for item in items:
-        if isinstance(item, Found):
-            read += item.stamp.size
-            tell_torn(item, log)
-            indexes.put(item.document, indexes.gather(item.document), item.stamp)
-        elif isinstance(item, Skipped):
-            skips.note(item)
-            if item.damaged:
-                indexes.unread[item.path] = None
+def fill(indexes: Indexes, documents: Documents, items: Iterable[Item], skips: Skips, log: Log) -> int:
+    """Put everything that a walk finds into new indexes; the bytes of the bodies found.
+
+    Every body is read a second time for its sections, since no more than one is held: see `Searches`.
+    """
+    read = sum(_put(indexes, item, indexes.enter, skips, log) for item in items)
+    for path in sorted(indexes.searches.catalog.paths(), key=sort_key):
+        _fill_sections(indexes, documents, path)
     indexes.searches.settle()
     return read
+
+
+def _put(
+    indexes: Indexes, item: Item, extract: Callable[[Document], Extract | None], skips: Skips, log: Log
+) -> int:
+    """Put what was found at one place into indexes that nobody uses yet; the bytes of its body."""
+    if isinstance(item, Found):
+        tell_torn(item, log)
+        indexes.put(item.document, extract(item.document), item.stamp)
+        return item.stamp.size
+    if isinstance(item, Skipped):
+        skips.note(item)
+        if item.damaged:
+            indexes.unread[item.path] = None
+    return 0
+
+
+def _fill_sections(indexes: Indexes, documents: Documents, path: str) -> None:
+    try:
+        document = documents.current(path)
+    except WorldError:  # gone meanwhile, or broken
+        indexes.drop(path)
+        return
+    if stamp_of(document).content == indexes.stamps[path].content:
+        indexes.searches.put_sections(document)
+    else:  # replaced meanwhile; the stamp is unsure, so the next reload looks again
+        indexes.put(document, indexes.extract(document))
 
 
 def tell_torn(item: Found, log: Log) -> None:
@@ -350,7 +374,7 @@ class Refresh:
         indexes = self._before.successor()
         self._whole = True
         items = walk(self._root, self._documents, self._now, known={}, migrated=True)
-        self._read = fill(indexes, self._readable(items), self._skips, self._log)
+        self._read = fill(indexes, self._documents, self._readable(items), self._skips, self._log)
         if not indexes.stamps:
             raise Emptied
         self._beside = indexes
@@ -367,4 +391,4 @@ class Refresh:
 
     def _fill(self, indexes: Indexes, item: Item | None) -> None:
         if item is not None:
-            self._read += fill(indexes, (item,), self._skips, self._log)
+            self._read += _put(indexes, item, indexes.extract, self._skips, self._log)

@@ -144,7 +144,7 @@ class World:
     def _load(self, *, migrated: bool) -> Held:
         held = Held(Indexes(self._recall), Skips(self._log))
         items = walk(self._root, self._documents, self._now, known={}, migrated=migrated)
-        fill(held.indexes, items, held.skips, self._log)
+        fill(held.indexes, self._documents, items, held.skips, self._log)
         self._log("info", "content hash index built", entries=len(held.indexes.hashes))
         self._log("info", "lookup catalog built", entries=len(held.indexes.searches.catalog))
         return held

@@ -144,7 +144,8 @@ class Fts5:
         return self._base.execute(sql, (match, first, last)).fetchall()
 
     def readable(self, match: str) -> list[object]:
-        sql = "SELECT rowid FROM held WHERE held MATCH ? AND rowid IN readable ORDER BY rank LIMIT 10"
+        # The plus keeps SQLite from searching once for each readable row.
+        sql = "SELECT rowid FROM held WHERE held MATCH ? AND +rowid IN readable ORDER BY rank LIMIT 10"
         return self._base.execute(sql, (match,)).fetchall()
 
 
@@ -268,8 +269,8 @@ def measure(
                 scanned.append((time.thread_time() - before) * 1e3)
                 assert not expected or found, query
                 assert ABSENT not in query.terms or not found, query
-    medians = [[statistics.median(one) for one in column] for column in (ours, rows, fts5)]
-    return Times(*medians, scanned)
+    medians = [list(map(statistics.median, column)) for column in (ours, rows, fts5)]
+    return Times(medians[0], medians[1], medians[2], scanned)
 
 
 def percentile(times: Sequence[float], percent: int) -> float:
@@ -320,7 +321,8 @@ def publish(world: World, documents: Sequence[Document], times: int) -> tuple[fl
 def half(documents: Sequence[Document]) -> tuple[TokenTable, Access]:
     """A table that protects everything, and the access of a token that may read two of five copies and half of a third."""
     tops = Counter(document.entry.path.split("/")[1] for document in documents)
-    below, sum_ = [], 0
+    below: list[str] = []
+    sum_ = 0
     for top, size in sorted(tops.items(), key=lambda item: item[1]):
         if 2 * (sum_ + size) <= len(documents) or not below:
             below.append(f"/copy4/{top}/**")

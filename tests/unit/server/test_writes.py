@@ -48,7 +48,9 @@ def world(tmp_path: Path) -> World:
 
 
 def writer_of(world: World, patience: float = 10.0) -> Writer:
-    return Writer(world, index=trio.Lock(), now=lambda: 1_800_000_000.0, patience=patience, grown=lambda: None)
+    return Writer(
+        world, index=trio.Lock(), now=lambda: 1_800_000_000.0, patience=patience, grown=lambda: None
+    )
 
 
 async def test_writes_run_in_the_order_they_came(world: World) -> None:
