@@ -35,7 +35,7 @@ _TO_WORDS: Final = "".join(char if _ALNUM.match(char) else " " for char in _ASCI
 _TO_KINDS: Final = "".join("w" if WORD.match(char) else " " if char in WHITE else "." for char in _ASCII)
 # What stands between two runs of one field, by kinds; longer ones are rare.
 _JOINTS: Final = ("w.w", "w..w", "w...w")
-_LONG_JOINT: Final = re.compile(r"\.\.\.\.+(?=w)")
+_LONG_JOINT: Final = re.compile(r"\.\.\.\.+")
 _FEW: Final = 32  # characters of a text that are worth a pass over it each
 
 
@@ -89,7 +89,7 @@ def _compounds(kinds: str) -> Iterable[tuple[int, int]]:
             at = kinds.find(joint, end)
     for match in _LONG_JOINT.finditer(kinds):
         at = match.start()
-        if kinds[at - 1 : at] == "w":
+        if kinds[at - 1 : at] == "w" and kinds[match.end() : match.end() + 1] == "w":
             found[kinds.rfind(" ", 0, at) + 1] = kinds.find(" ", at)
     return found.items()
 

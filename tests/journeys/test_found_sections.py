@@ -15,7 +15,23 @@ from app.world.world import World
 from tests.journeys.conftest import StartServer
 
 CORPUS = Path(__file__).resolve().parents[1] / "corpus"
-WORDS = "template function type page value compiler error string default content file code list using name".split()
+WORDS = [
+    "template",
+    "function",
+    "type",
+    "page",
+    "value",
+    "compiler",
+    "error",
+    "string",
+    "default",
+    "content",
+    "file",
+    "code",
+    "list",
+    "using",
+    "name",
+]
 
 
 def import_corpus(root: Path) -> None:
