@@ -23,8 +23,9 @@ from app.client import quic
 from app.client.errors import BadAnswer, IdentityChanged, OutcomeUnknown, Unreachable, Untrusted
 from app.protocol.addresses import Address
 from app.protocol.fault import Fault
-from app.protocol.limits import DEFAULT_PORT, RESPONSE_MAX
+from app.protocol.limits import DEFAULT_PORT, LOOKUP_TERMS_MAX, RESPONSE_MAX
 from app.protocol.message import Request, Response, encode_request, parse_response
+from app.protocol.runes import WORD, fields, lower, trim
 
 ATTEMPTS = 5
 PAUSE = 0.1  # seconds between attempts
@@ -141,6 +142,18 @@ class Client:
         }
         return await self._ask("LOOKUP", scope, keys)
 
+    async def task(
+        self, scope: str, query: str, *, filters: str | None = None, limit: int | None = None
+    ) -> Response:
+        """LOOKUP for a task in one's own words (task §2).
+
+        A server that does not know such a search is asked once more for sections by their text; the answer's `match` tells.
+        """
+        response = await self.lookup(scope, query, filters=filters, limit=limit, match="task")
+        if response.status == "bad-request" and _is_lookup(query):
+            return await self.lookup(scope, query, filters=filters, limit=limit, match="body")
+        return response
+
     async def publish(
         self,
         path: str,
@@ -241,6 +254,16 @@ class Client:
                 raise IdentityChanged(self._where, self._pin, connection.fingerprint)
             self._connection = connection
             return connection
+
+
+def _is_lookup(query: str) -> bool:
+    """Whether a query passes the checks of the other modes (lookup §3.1), and has a word for them to look for.
+
+    Without one they find nothing, which would read as proof that there is nothing.
+    """
+    text = trim(query)
+    few = len(set(fields(lower(text)))) <= LOOKUP_TERMS_MAX
+    return few and any(len(word) > 1 for word in WORD.findall(text))
 
 
 def _writing(expected_version: int | None, metadata: Mapping[str, str] | None) -> dict[str, str | None]:

@@ -9,6 +9,7 @@ from app.commands.parser import Command, whole
 from app.commands.terminal import answer, entry, note
 
 if TYPE_CHECKING:
+    from app.protocol.message import Response
     from app.protocol.tables import LookupRow
 
 
@@ -16,12 +17,16 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     remote.arguments(parser, "mark://host[:port]/ or the directory to search")
     parser.add_argument("--query", metavar="WORDS", required=True, help="what to look for; * for everything")
     parser.add_argument(
-        "--match", choices=("catalog", "body"), help="titles and tags (the default), or the text of sections"
+        "--match",
+        choices=("catalog", "body", "task"),
+        help="titles and tags (the default), the text of sections, or a task in your own words",
     )
     parser.add_argument(
         "--filter", metavar="K=V[,K=V]", help="only documents with this metadata, such as type=Guide"
     )
-    parser.add_argument("--limit", metavar="N", type=whole(1, 1000), help="at most N rows (10; up to 1000)")
+    parser.add_argument(
+        "--limit", metavar="N", type=whole(1, 1000), help="at most N rows (10; up to 1000; for a task 5)"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -29,6 +34,8 @@ def run(options: argparse.Namespace) -> int:
     from app.protocol.tables import parse_lookup_body
 
     whom = remote.target(options)
+    if options.match == "task":
+        return _task(options, whom)
     response = remote.converse(
         whom,
         lambda client: client.lookup(
@@ -38,29 +45,7 @@ def run(options: argparse.Namespace) -> int:
     code = remote.report(response, options.verbose, "LOOKUP", whom)
     rows = parse_lookup_body(response.body) if code is Exit.DONE else []
     if options.json:
-        from app.commands import shapes
-
-        document = shapes.Lookup(
-            url=str(whom.address),
-            status=response.status,
-            message=None if code is Exit.DONE else remote.message_of(response),
-            scope=whom.address.path,
-            query=options.query,
-            match=response.metadata.get("match"),
-            matches=remote.number(response.metadata.get("matches")),
-            rows=[
-                shapes.Row(
-                    row.path,
-                    row.anchor or None,
-                    row.importance,
-                    row.title,
-                    list(row.tags),
-                    row.snippet or None,
-                )
-                for row in rows
-            ],
-        )
-        answer(shapes.encode(document))
+        _print(options, whom, response, rows)
         return code
     for row in rows:
         _show(row)
@@ -74,6 +59,51 @@ def run(options: argparse.Namespace) -> int:
     return code
 
 
+def _task(options: argparse.Namespace, whom: remote.Target) -> int:
+    """The same for a task, which has a form of its own (task §12.3, §12.4)."""
+    from app.commands.found import Found, show
+
+    path = whom.address.path
+    response = remote.converse(
+        whom, lambda client: client.task(path, options.query, filters=options.filter, limit=options.limit)
+    )
+    code = remote.report(response, options.verbose, "LOOKUP", whom)
+    if code is Exit.DONE:
+        show(Found.of_response(options.query, path, response), json=options.json)
+    elif options.json:
+        _print(options, whom, response, [])
+    return code
+
+
+def _print(
+    options: argparse.Namespace, whom: remote.Target, response: "Response", rows: "list[LookupRow]"
+) -> None:
+    """The answer as one JSON object."""
+    from app.commands import shapes
+
+    document = shapes.Lookup(
+        url=str(whom.address),
+        status=response.status,
+        message=remote.message_of(response) if response.status != "ok" else None,
+        scope=whom.address.path,
+        query=options.query,
+        match=response.metadata.get("match"),
+        matches=remote.number(response.metadata.get("matches")),
+        rows=[
+            shapes.Row(
+                row.path,
+                row.anchor or None,
+                row.importance,
+                row.title,
+                list(row.tags),
+                row.snippet or None,
+            )
+            for row in rows
+        ],
+    )
+    answer(shapes.encode(document))
+
+
 def _show(row: "LookupRow") -> None:
     place = row.path + (f"#{row.anchor}" if row.anchor else "")
     tags = f"  [{', '.join(row.tags)}]" if row.tags else ""
@@ -84,7 +114,7 @@ def _show(row: "LookupRow") -> None:
 
 COMMAND = Command(
     name="lookup",
-    summary="find documents by title and tags, or sections by their text",
+    summary="find documents by title and tags, sections by their text, or what covers a task",
     examples=(
         "lookup mark://board.local/ --query 'pump seal'",
         "lookup mark://board.local/docs/ --query '*' --filter type=Guide --limit 50 --json",
@@ -92,4 +122,5 @@ COMMAND = Command(
     arguments=arguments,
     run=run,
     shape="lookup",
+    notes="With --match task the shape is that of `task` in the manual's page on JSON output.",
 )

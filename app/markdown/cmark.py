@@ -1,4 +1,4 @@
-"""The one door to cmark: text in, headings and code fields out, in document order.
+"""The one door to cmark: text in, headings, code fields and link targets out, in document order.
 
 The ``cmarkgfm`` wheel is used for the library inside it, not for its Python functions: those free neither the tree
 nor the text they return. Its extension module exports the whole C API, so this module parses, walks and frees
@@ -16,6 +16,8 @@ ends with ``malloc_trim``.
 
 import ctypes
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from cmarkgfm import _cmark
@@ -23,7 +25,7 @@ from msgspec import Struct
 
 from app.markdown.verbatim import Verbatim
 
-__all__ = ["Title", "blocks"]
+__all__ = ["Title", "blocks", "hand_back", "only_thread", "targets"]
 
 TRIM_FROM: Final = 128 * 1024
 """Bytes of text from which a parse hands freed memory back to the system (20 ms after the worst megabyte)."""
@@ -74,7 +76,8 @@ for _number in (_type, _level, _start_line, _end_line):
 _literal = _held_lock.cmark_node_get_literal
 # Only of a block that has inlines: of any other it is a pointer to freed memory.
 _content = _held_lock.cmark_node_get_string_content
-for _text in (_literal, _content):
+_url = _held_lock.cmark_node_get_url
+for _text in (_literal, _content, _url):
     _text.argtypes = (ctypes.c_void_p,)
     _text.restype = ctypes.c_char_p
 
@@ -91,6 +94,12 @@ def hand_back() -> None:
 _one_at_a_time = threading.Lock()
 
 
+def only_thread() -> None:
+    """For a copy of the process in which one thread is left: nobody is there who could hold the lock."""
+    global _one_at_a_time
+    _one_at_a_time = threading.Lock()
+
+
 class Title(Struct, frozen=True, gc=False):
     """A heading; ``line`` is the line of its first text, counted from 1."""
 
@@ -105,11 +114,32 @@ def blocks(source: Verbatim, *, codes: bool) -> list[Title | str]:
     Code fields are the contents of code spans in paragraphs and of fenced and indented code blocks. ATX headings
     without content are left out (lookup §7.1). Never raises, takes linear time, and keeps no memory.
     """
-    text = source.text
+    with _parsed(source.text) as root:
+        return _found_below(root, source, codes)
+
+
+def targets(text: bytes) -> list[str]:
+    """Where the links of a text lead, autolinks included, in document order, as CommonMark reads them.
+
+    Images are no links. Never raises, takes linear time, and keeps no memory.
+    """
+    found = []
+    with _parsed(text) as root:
+        node = _first_child(root)
+        while node:
+            if _type(node) == _LINK:
+                found.append((_url(node) or b"").decode("utf-8", "replace"))
+            node = _first_child(node) or _next(node) or _after(node, root)
+    return found
+
+
+@contextmanager
+def _parsed(text: bytes) -> Iterator[_Node]:
+    """The tree of a text, for as long as it is looked at."""
     with _one_at_a_time:
         root = _parse_document(text, len(text), _OPTIONS)
         try:
-            return _found_below(root, source, codes)
+            yield root
         finally:
             _free(root)
             if len(text) >= TRIM_FROM:

@@ -29,3 +29,5 @@ LOOKUP_LIMIT_DEFAULT = 10  # rows
 LOOKUP_LIMIT_MAX = 1000  # rows
 LOOKUP_TERMS_MAX = 32
 SNIPPET_MAX = 240
+TASK_LIMIT_MAX = 5  # rows, also the default
+TASK_QUERY_MAX = 4096  # of the trimmed query

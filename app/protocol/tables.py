@@ -5,16 +5,18 @@ each other (wire §5.2, §5.3; lookup §9.2). Which rows there are, and in which
 """
 
 import re
-from collections.abc import Iterable, Sequence
-from typing import Protocol
+from collections.abc import Collection, Iterable, Sequence
+from typing import Literal, Protocol
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 import msgspec
 
 from app.protocol.limits import LIST_BYTES_MAX
+from app.protocol.runes import fields
 from app.protocol.times import parse_rfc3339, rfc3339
 
 __all__ = [
+    "Form",
     "Listed",
     "LookupRow",
     "Page",
@@ -177,32 +179,50 @@ class LookupRow(msgspec.Struct, frozen=True):
     title: str
     tags: tuple[str, ...]
     snippet: str
+    match: str = ""
+    """In task mode what the row covers: `complete`, `partial` or `metadata`."""
 
+
+Form = Literal["catalog", "body", "task"]
+"""The columns of a LOOKUP answer, by the mode that was answered in; each has those before it."""
 
 _COLUMNS = "| Path | Importance | Title | Tags |"
+_TASK_COLUMNS = f"{_COLUMNS} Snippet | Match |"
 _RULE = "|------|------------|-------|------|"
+_HEADS: dict[Form, str] = {
+    "catalog": f"{_COLUMNS}\n{_RULE}\n",
+    "body": f"{_COLUMNS} Snippet |\n{_RULE}---------|\n",
+    "task": f"{_TASK_COLUMNS}\n{_RULE}---------|-------|\n",
+}
+_QUERY_SHOWN = 120  # runes of a task's query in the heading
 _PIPE = re.compile(r"\\.|(\|)")
 _HASH = re.compile(r"\\.|(#)")
 
 
-def lookup_body(query: str, scope: str, rows: Iterable[LookupRow], snippets: bool) -> bytes:
-    """The body of a LOOKUP answer (lookup §9.2): catalog form, or body form with snippets.
+def lookup_body(query: str, scope: str, rows: Iterable[LookupRow], form: Form) -> bytes:
+    """The body of a LOOKUP answer (lookup §9.2, task §12.1).
 
     `query` is the trimmed request value, `scope` the canonical path. Line breaks become spaces in the heading too,
-    which a query could otherwise break.
+    which a query could otherwise break; that of a task is cut.
     """
+    if form == "task":
+        query = _shortened(" ".join(fields(query)))
     heading = f'\n# Lookup matches for "{_one_line(query)}" in {_one_line(scope)}\n\n'
-    if snippets:
-        head = f"{_COLUMNS} Snippet |\n{_RULE}---------|\n"
-    else:
-        head = f"{_COLUMNS}\n{_RULE}\n"
-    return _bytes(heading + head + "".join([_row(row, snippets) for row in rows]))
+    return _bytes(heading + _HEADS[form] + "".join([_row(row, form) for row in rows]))
 
 
-def _row(row: LookupRow, snippets: bool) -> str:
+def _shortened(query: str) -> str:
+    if len(query) <= _QUERY_SHOWN:
+        return query
+    return f"{query[:_QUERY_SHOWN]}…"
+
+
+def _row(row: LookupRow, form: Form) -> str:
     place = _one_line(row.path) + (f"#{row.anchor}" if row.anchor else "")
     cells = f"| {place} | {row.importance:.2f} | {_one_line(row.title)} | {_one_line(', '.join(row.tags))} |"
-    return f"{cells} {_one_line(row.snippet)} |\n" if snippets else f"{cells}\n"
+    if form != "catalog":
+        cells += f" {_one_line(row.snippet)} |"
+    return f"{cells} {row.match} |\n" if form == "task" else f"{cells}\n"
 
 
 def parse_lookup_body(body: bytes) -> list[LookupRow]:
@@ -211,15 +231,16 @@ def parse_lookup_body(body: bytes) -> list[LookupRow]:
     Lines that are no rows are passed over, so any body gives a list.
     """
     lines = _text(body).split("\n")
-    head = next((i for i, line in enumerate(lines) if line.startswith(_COLUMNS)), len(lines))
-    return [row for row in map(_parse_row, lines[head + 2 :]) if row]
+    head = next((at for at, line in enumerate(lines) if line.startswith(_COLUMNS)), len(lines))
+    widths = (8,) if lines[head : head + 1] == [_TASK_COLUMNS] else (6, 7)
+    return [row for line in lines[head + 2 :] if (row := _parse_row(line, widths))]
 
 
-def _parse_row(line: str) -> LookupRow | None:
+def _parse_row(line: str, widths: Collection[int]) -> LookupRow | None:
     cells = _split(line, _PIPE)
-    if len(cells) not in {6, 7} or cells[0] or cells[-1]:
+    if len(cells) not in widths or cells[0] or cells[-1]:
         return None
-    place, importance, title, tags, *snippet = [cell[1:-1] for cell in cells[1:-1]]
+    place, importance, title, tags, *others = [cell[1:-1] for cell in cells[1:-1]]
     path, *anchor = _split(place, _HASH, most=1)
     try:
         return LookupRow(
@@ -228,7 +249,8 @@ def _parse_row(line: str) -> LookupRow | None:
             importance=float(importance),
             title=unescape(title),
             tags=tuple(unescape(tags).split(", ")) if tags else (),
-            snippet=unescape("".join(snippet)),
+            snippet=unescape("".join(others[:1])),
+            match=unescape("".join(others[1:])),
         )
     except ValueError:
         return None

@@ -52,6 +52,12 @@ class Catalog:
         prefix = scope.rstrip("/") + "/"
         return (path for path in self._records if path.startswith(prefix))
 
+    def meeting(self, query: Query) -> Iterator[list[str]]:
+        """The paths of all documents that scope and filter of a query let through, some at a time (lookup §3.4, §5)."""
+        probe = _Probe(query)
+        for block in self._blocks:
+            yield [block.paths[row] for row in probe.narrowed(block, range(len(block)))]
+
     def put(self, entry: Entry) -> None:
         """Add a document or replace its entry. Tags are kept as declared in the entry's metadata."""
         self.drop(entry.path)
@@ -279,7 +285,7 @@ class _Probe:
     def rows(self, block: "_Block", least: int) -> list[tuple[int, int]]:
         """The block's documents that score at least this and are in scope and filter, in order, with their scores."""
         if self._all:
-            return [(row, 0) for row in self._narrowed(block, range(len(block)))]
+            return [(row, 0) for row in self.narrowed(block, range(len(block)))]
         least = max(least, 1)
         hits = [block.titles.count(term) + block.tags.count(tag) for term, tag in self._terms]
         if len(hits) - hits.count(0) < least:
@@ -292,7 +298,7 @@ class _Probe:
         common = [pair for pair, count in zip(self._terms, hits, strict=True) if count >= COMMON]
         # Where all common terms together are too few, a document has to meet a rare one.
         candidates = range(len(block)) if len(common) >= least else sorted(set().union(*rare))
-        rows = self._narrowed(block, candidates)
+        rows = self.narrowed(block, candidates)
         scores = [0] * len(rows)
         for met in rare:
             scores = [score + (row in met) for score, row in zip(scores, rows, strict=True)]
@@ -305,7 +311,7 @@ class _Probe:
                 ]
         return [(row, score) for row, score in zip(rows, scores, strict=True) if score >= least]
 
-    def _narrowed(self, block: "_Block", rows: Sequence[int]) -> Sequence[int]:
+    def narrowed(self, block: "_Block", rows: Sequence[int]) -> Sequence[int]:
         """Those of the block's documents that scope and filter let through (lookup §3.4, §5)."""
         paths, records = block.paths, block.records
         if self._prefix != "/":

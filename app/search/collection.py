@@ -10,9 +10,11 @@ from collections.abc import Generator, Iterator, Sequence
 from typing import Final
 
 from app.protocol.paths import sort_key
-from app.search.extract import Batch, Extracted, Gathered, packed
+from app.search.extract import Batch, Extracted, Gathered, alone
 from app.search.matching import Spread, View
+from app.search.postings import SLICE
 from app.search.reader import Reader
+from app.search.records import Records
 from app.search.segment import SECTIONS_MAX, Segment, join
 
 __all__ = ["Collection", "Held"]
@@ -20,14 +22,16 @@ __all__ = ["Collection", "Held"]
 TIER: Final = 4
 SMALL: Final = 512  # postings; all segments below are of one size
 STALE: Final = 8  # a segment is written anew when one in so many of its sections or documents is struck off
-PENDING: Final = 1_000_000  # bytes of documents that wait to be packed together: more only take memory
+AT_ONCE: Final = 16_000  # postings merged in a step when nobody waits
+LARGE: Final = 1_000  # sections; what task mode has to know of smaller segments is soon made when asked for
+_DONE: Final = object()
 VIEWS: Final = 16  # readers with different rights whose view of a segment is kept
 
 
 class Held:
     """A segment in use."""
 
-    __slots__ = ("_views", "documents", "sections", "segment", "spread", "struck")
+    __slots__ = ("_last", "_records", "_views", "documents", "sections", "segment", "spread", "struck")
 
     def __init__(self, segment: Segment) -> None:
         self.segment = segment
@@ -38,10 +42,14 @@ class Held:
         self.sections = segment.sections
         """How many sections are left."""
         self.spread = Spread(segment.sections)
+        self._records: Records | None = None
         self._views: dict[object, View] = {}
+        self._last = segment.path_bytes(segment.documents - 1) if segment.documents else b""
 
     def strike(self, path: bytes) -> bool:
         """Strike a document off, if it is here."""
+        if path > self._last:
+            return False
         document = self.segment.find(path)
         if document < 0 or document in self.struck:
             return False
@@ -51,6 +59,17 @@ class Held:
         for view in self._views.values():
             view.hide(self.segment, document)
         return True
+
+    @property
+    def prepared(self) -> bool:
+        """Whether task mode has what it needs to know of the segment."""
+        return self._records is not None
+
+    def records(self) -> Generator[None, None, Records]:
+        """What task mode knows of the segment; made when first asked for, in steps of a few milliseconds."""
+        if self._records is None:
+            self._records = yield from Records.made(self.segment)
+        return self._records
 
     def view(self, reader: Reader) -> View:
         """What a reader sees of the segment."""
@@ -88,8 +107,9 @@ class Collection:
     def __init__(self) -> None:
         self._held: list[Held] = []
         self._batch = Batch()
-        self._join: Generator[None, None, bytes] | None = None
+        self._join: Generator[None, None, bytes | memoryview] | None = None
         self._sources: list[tuple[Held, frozenset[int]]] = []
+        self._preparing: Generator[None, None, Records] | None = None
 
     def __iter__(self) -> Iterator[Held]:
         self._flush()
@@ -99,15 +119,13 @@ class Collection:
         """The document is live with this content from now on."""
         self.drop(document.path)
         if isinstance(document, Extracted):
-            self._add(document.segment)
+            self.add(document.segment)
         elif document.sections > SECTIONS_MAX:
-            self._add(packed(document))
+            self.add(alone(document).buffer())
         else:
             if not self._batch.takes(document):
                 self._flush()
             self._batch.add(document)
-            if self._batch.size > PENDING:
-                self._flush()
 
     def drop(self, path: str) -> None:
         """There is no live document at this path any more."""
@@ -120,19 +138,20 @@ class Collection:
                     self._held.remove(held)
                 return
 
-    def _add(self, buffer: bytes) -> None:
+    def add(self, buffer: bytes | memoryview) -> None:
+        """A segment of documents that are live from now on and were not before."""
         self._held.append(Held(Segment(buffer)))
 
     def _flush(self) -> None:
         """Pack the documents that wait for it."""
         if self._batch.documents:
-            batch, self._batch = self._batch, Batch()
-            self._add(batch.packed())
+            frame, self._batch = self._batch.framed(), Batch()
+            self.add(frame.buffer())
 
     def fold(self) -> bool:
         """Do a few milliseconds of merging; whether there may be more to do."""
         self._flush()
-        return self._step() or self._begin(self._untidy())
+        return self._step() or self._begin(self._untidy()) or self._prepare()
 
     def settle(self) -> None:
         """Merge everything into as few segments as can be, at once; for a time when nobody waits."""
@@ -141,14 +160,27 @@ class Collection:
             pass
         for part in _parts(self._held):
             if len(part) > 1 or part[0].struck:
-                self._begin(part)
+                self._begin(part, AT_ONCE)
                 while self._step():
                     pass
+        while self._prepare():
+            pass
 
-    def _begin(self, sources: Sequence[Held]) -> bool:
+    def _prepare(self) -> bool:
+        """One step of what the next question in task mode would wait for; whether there was."""
+        if self._preparing is None:
+            bare = next((held for held in self._held if held.sections > LARGE and not held.prepared), None)
+            if bare is None:
+                return False
+            self._preparing = bare.records()
+        if next(self._preparing, _DONE) is _DONE:
+            self._preparing = None
+        return True
+
+    def _begin(self, sources: Sequence[Held], slice_: int = SLICE) -> bool:
         self._sources = [(held, frozenset(held.struck)) for held in sources]
         if sources:
-            self._join = join([(held.segment, struck) for held, struck in self._sources])
+            self._join = join([(held.segment, struck) for held, struck in self._sources], slice_)
         return bool(sources)
 
     def _step(self) -> bool:

@@ -1,10 +1,10 @@
-"""The section index: LOOKUP in body mode, answered from memory (lookup §8, §10; task §14).
+"""The section index: LOOKUP in body and in task mode, answered from memory (lookup §8, §10; task §14).
 
-Goals: answers in well under a millisecond on a slow core, at half the bytes of the bodies; a write costs in proportion
+Goals: answers in well under a millisecond on a slow core, at less than the bytes of the bodies; a write costs in proportion
 to its document; whatever was written before, the answer is that of a fresh start, order included; what a caller may
 not read leaves no trace in rows, order or statistics.
 
-Non-goals: phrases, prefixes, fuzzy matches (a walk over a vocabulary has no bound), scores in the answer, storage on
+Non-goals: prefixes, fuzzy matches in text (a walk over a vocabulary has no bound), scores in the answer, storage on
 disk (segments are packed so that they could be mapped, but nothing is written).
 
 Structure: a few immutable packed segments, each of documents in path order with posting lists by section; a write
@@ -15,14 +15,16 @@ Why not its rivals, measured on the 10.9 MB and 12,585 sections of documentation
 - SQLite FTS5: 1.25 times, slower by this module's bench, and neither order nor statistics can be what a caller may read;
 - tantivy: a compiled dependency for every board; ranking and non-interference would still have to be built beside it;
 - numpy: 30 MB of memory for what `array`, `bytes.find` and `bisect` do on lists this short.
-Measured: 4.1 bytes a posting in 862,000, 13 bytes and its text a term, 55 bytes a section, 0.51 of the bodies in all.
+Measured: 4.1 bytes a posting in 862,000, 13 bytes and its text a term, 55 bytes a section, 2 bytes for each
+word in its place (`marks`, for task mode alone: 0.35 of the bodies), 0.91 of the bodies in all.
 
 What the answer depends on, and nothing else: of every document its path, entry and sections; of a caller
 `Access.key`. Sections that have a term from a heading above or from the title are not stored one by one but as runs,
 so a hostile document cannot multiply its words by its sections.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
+from itertools import repeat
 from typing import Final, NamedTuple, cast
 
 from msgspec import Struct
@@ -30,6 +32,7 @@ from msgspec import Struct
 from app.markdown.snippet import snippet
 from app.markdown.strip import own_text
 from app.protocol.tables import LookupRow
+from app.search.answer import Answer, answer
 from app.search.catalog import Catalog
 from app.search.collection import Collection, Held
 from app.search.entry import Entry
@@ -48,16 +51,29 @@ ReadBody = Callable[[str, int], bytes | None]
 """The body of a version of a document, by its path and number, or None if it cannot be read now."""
 
 
-class Match(Struct, frozen=True, gc=False):
-    """A row in the making: a section of a document, or the document itself."""
+class Match(NamedTuple):
+    """A row in the making: a section of a segment, or a document of it. It holds on to the segment, so that it stays
+    what was matched whatever is written before its row is made."""
 
-    path: str
-    version: int
-    anchor: str = ""
-    heading: str = ""
-    own_start: int = 0
-    own_end: int = 0
-    """Where the section's own content is in the body of that version; nowhere for the document itself."""
+    segment: Segment
+    document: int
+    section: int
+    """`BARE` for the document itself."""
+
+    @property
+    def path(self) -> str:
+        """Where the document is."""
+        return self.segment.path(self.document)
+
+    @property
+    def version(self) -> int:
+        """Which version of it."""
+        return self.segment.version(self.document)
+
+    @property
+    def cut(self) -> tuple[str, str, int, int]:
+        """Anchor and heading, and where the section's own content is in the body; nowhere for the document itself."""
+        return ("", "", 0, 0) if self.section == BARE else self.segment.cut(self.section)
 
 
 class Stats(Struct, frozen=True):
@@ -102,6 +118,10 @@ class SectionIndex:
         """The document is live with this content from now on, in place of what was at its path."""
         self._segments.put(document)
 
+    def add(self, segment: bytes | memoryview) -> None:
+        """A segment of documents that are live from now on and were not before, from `batches`."""
+        self._segments.add(segment)
+
     def drop(self, path: str) -> None:
         """There is no live document at this path any more."""
         self._segments.drop(path)
@@ -139,18 +159,17 @@ class SectionIndex:
         bodies: dict[str, bytes | None] = {}
         rows = []
         for match in matches:
-            entry = self._catalog.get(match.path)
+            path, (anchor, heading, start, end) = match.path, match.cut
+            entry = self._catalog.get(path)
             assert entry is not None, "catalog and sections change together"
             shown = ""
-            if match.own_end:
-                if match.path not in bodies:
-                    bodies[match.path] = read_body(match.path, match.version)
-                body = bodies[match.path]
-                shown = (
-                    "" if body is None else snippet(own_text(body[match.own_start : match.own_end]), terms)
-                )
-            title = f"{entry.title} › {match.heading}" if match.anchor else entry.title
-            rows.append(LookupRow(match.path, match.anchor, entry.importance, title, entry.tags, shown))
+            if end:
+                if path not in bodies:
+                    bodies[path] = read_body(path, match.version)
+                body = bodies[path]
+                shown = "" if body is None else snippet(own_text(body[start:end]), terms)
+            title = f"{entry.title} › {heading}" if anchor else entry.title
+            rows.append(LookupRow(path, anchor, entry.importance, title, entry.tags, shown))
         return rows
 
     def match(self, query: Query, reader: Reader) -> list[Match]:
@@ -169,12 +188,28 @@ class SectionIndex:
         places: list[_Place] = []
         for held, view, found in whole:
             segment, scope = held.segment, held.segment.scope(query.prefix)
-            sight = view.sight() if query.filter == Filter() else self._filtered(segment, view, query.filter)
+            sight = (
+                view.sight() if query.filter == _NO_FILTER else self._filtered(segment, view, query.filter)
+            )
             hits = best(segment, held.spread, found, portions, scope, query.limit, sight)
-            places += [(segment, hit) for hit in hits]
+            places += zip(hits, repeat(segment))
         if len(whole) > 1:
             places.sort(key=_rank)
-        return [_match(segment, hit) for segment, hit in places[: query.limit]]
+        return [Match(segment, hit[2], hit[3]) for hit, segment in places[: query.limit]]
+
+    def task(self, query: Query, reader: Reader, read_body: ReadBody) -> Answer:
+        """The answer to a query in task mode (task §1): see `answer`. Raises `Fault` if it has no term."""
+        steps = self.task_steps(query, reader, read_body)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as done:
+                return cast(Answer, done.value)
+
+    def task_steps(self, query: Query, reader: Reader, read_body: ReadBody) -> Generator[None, None, Answer]:
+        """The same, a few milliseconds at a time; nothing may be put or dropped until it is at its end."""
+        query.require_terms()
+        return answer(query, self._segments, self._catalog, reader, read_body)
 
     def _filtered(self, segment: Segment, view: View, filter_: Filter) -> Sight:
         """What is seen and meets the filter; each document is asked about once."""
@@ -208,20 +243,16 @@ def _portions(parts: Sequence[_Part]) -> list[float]:
     return shares([weight(sections, count) for count in having])
 
 
-_Place = tuple[Segment, Hit]
+_NO_FILTER: Final = Filter()
+
+_Place = tuple[Hit, Segment]
 
 
 def _rank(place: _Place) -> tuple[float, float, bytes, bytes, int]:
     """What orders the hits of several segments (lookup §8.4); at last their place in the document, for equal anchors."""
-    segment, (score, importance, document, section) = place
+    (score, importance, document, section), segment = place
     anchor = b"" if section == BARE else segment.anchor(section)
     return score, importance, segment.path_bytes(document), anchor, section
-
-
-def _match(segment: Segment, hit: Hit) -> Match:
-    *_, document, section = hit
-    path, version = segment.path(document), segment.version(document)
-    return Match(path, version) if section == BARE else Match(path, version, *segment.cut(section))
 
 
 def _bytes(text: str) -> bytes:

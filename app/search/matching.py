@@ -1,7 +1,8 @@
 """Body mode on one segment: which sections and documents have every term, and the best of them (lookup §8.3, §8.4).
 
 The work is set by the shortest posting list. Its sections are looked for in the next longer one by `bisect`, or in a
-dictionary of it if that is not much longer, and so on; only what is left is scored. One term needs no scoring at all:
+dictionary of it if that is not much longer, and so on, which gives the level of each term on the way; only what is
+left is scored. One term needs no scoring at all:
 levels are values rounded, so `bytes.find` from the highest level down finds the best of a list without a look at the
 rest. Everything a caller may not read is skipped before it can take a place or be counted.
 
@@ -13,9 +14,9 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable, Sequence
 from heapq import nlargest
-from itertools import chain, compress, repeat
+from itertools import compress, repeat
 from operator import add, and_, itemgetter
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from app.search.postings import Lists, Postings
 from app.search.ranking import FIELD_BIT, VALUES
@@ -26,12 +27,14 @@ __all__ = ["BARE", "Hit", "Sight", "Spread", "Term", "View", "best", "look_up"]
 BARE: Final = -1
 """In place of a section: the document itself."""
 
-_PROBE: Final = 6  # a list so many times longer is searched by `bisect`, a shorter one through a dictionary
-_LOOK: Final = 2  # so much longer is worth a dictionary of it
+_PROBE: Final = 10  # a list so many times longer is searched by `bisect`, a shorter one through a set
 _FEW: Final = 500  # a list so short is looked at whole to learn its levels
 _FREQUENT: Final = 24  # a term that one in so many sections has is spread out over all sections
-_SPREAD_MAX: Final = 160  # terms of a segment that are kept spread out, one byte a section
+_ONCE_MAX: Final = 512  # terms whose first asking is remembered
+_SPREAD_MAX: Final = 64  # terms of a segment that are kept spread out, one byte a section
 
+
+_T = TypeVar("_T")
 
 Hit = tuple[float, float, int, int]
 """A row in the making, in the order of the answer: score and importance, both negative, then the numbers of document and
@@ -90,26 +93,38 @@ class View:
 class Spread:
     """Frequent terms of a segment spread out: the level of every section, 0 where the term is not.
 
-    Made when a term is first looked for in other terms' sections. A segment never changes, so neither does this.
+    Made when a term is looked for in other terms' sections for the second time in a while: it takes as long as looking
+    once, and most terms are asked for once. A segment never changes, so neither does this.
     """
 
-    __slots__ = ("_kept", "_sections")
+    __slots__ = ("_kept", "_once", "_sections")
 
     def __init__(self, sections: int) -> None:
         self._sections = sections
         self._kept: dict[int, bytes] = {}
+        self._once: dict[int, None] = {}
 
-    def get(self, term: "Term") -> bytes | None:
-        """The levels of a term, None if it is not frequent."""
-        if term.number < 0 or term.size * _FREQUENT < self._sections:
-            return None
-        levels = self._kept.pop(term.number, None)
+    def get(self, term: "Term", worth: bool) -> bytes | None:
+        """The levels of a term. None if it is not frequent or new, or if they are not there and not `worth` making."""
+        number = term.number
+        levels = self._kept.pop(number, None)
         if levels is None:
-            if len(self._kept) >= _SPREAD_MAX:
-                del self._kept[next(iter(self._kept))]
+            if not worth or number < 0 or term.size * _FREQUENT < self._sections:
+                return None
+            if number not in self._once:
+                _noted(self._once, number, None, _ONCE_MAX)
+                return None
+            del self._once[number]
             levels = term.spread(self._sections)
-        self._kept[term.number] = levels
+        _noted(self._kept, number, levels, _SPREAD_MAX)
         return levels
+
+
+def _noted(kept: dict[int, _T], number: int, value: _T, most: int) -> None:
+    """Keep a value as the latest, at the cost of the one that was asked for longest ago."""
+    if len(kept) >= most:
+        del kept[next(iter(kept))]
+    kept[number] = value
 
 
 class Term(NamedTuple):
@@ -117,8 +132,10 @@ class Term(NamedTuple):
 
     number: int
     """Of the term in the segment; -1 if several tokens satisfy it."""
+    counted: "array[int]"
+    """Sections whose own text or heading has it: what makes a term frequent."""
     sections: "array[int]"
-    """Sections whose own text or heading has it, ascending."""
+    """The same, ascending; if several tokens satisfy it also those that have one of them from above."""
     levels: bytes
     """Their levels."""
     starts: "array[int]"
@@ -138,10 +155,10 @@ class Term(NamedTuple):
         """How many sections that are seen have it in their own text or heading."""
         mask = view.mask
         if mask is None:
-            return len(self.sections)
+            return len(self.counted)
         count = view.counts.get(self.number, -1)
         if count < 0 or self.number < 0:
-            count = view.counts[self.number] = sum(map(mask.__getitem__, self.sections))
+            count = view.counts[self.number] = sum(map(mask.__getitem__, self.counted))
         return count
 
     def within(self, begin: int, end: int) -> "Term":
@@ -158,28 +175,37 @@ class Term(NamedTuple):
             size=high - low + _covered(starts, ends),
         )
 
-    def runs(self) -> list[range]:
-        """The sections that have it from above."""
-        return [range(start, end + 1) for start, end in zip(self.starts, self.ends, strict=True)]
+    def columns(self) -> tuple[Sequence[int], bytes]:
+        """The sections that have it, those that have it from above alone at the end, and their levels."""
+        if not self.starts:
+            return self.sections, self.levels
+        sections, levels = self.sections.tolist(), bytearray(self.levels)
+        for run, mark in self.runs():
+            rest = self.without(run)
+            sections += rest
+            levels += bytes((mark,)) * len(rest)
+        return sections, bytes(levels)
 
-    def by_section(self) -> dict[int, int]:
-        """The level of every section that has it."""
-        levels: dict[int, int] = {}
-        for start, end, mark in zip(self.starts, self.ends, self.marks, strict=True):
-            levels.update(dict.fromkeys(range(start, end + 1), mark))
-        levels.update(zip(self.sections, self.levels, strict=True))
-        return levels
+    def runs(self) -> Iterable[tuple[range, int]]:
+        """The runs that have it from above, and their levels."""
+        return zip(map(range, self.starts, map((1).__add__, self.ends)), self.marks, strict=True)
 
-    def run(self, section: int) -> int:
-        """Which run a section is in, or -1."""
+    def without(self, run: range) -> Collection[int]:
+        """The sections of a run that do not have it of their own."""
+        low = bisect_left(self.sections, run.start)
+        own = self.sections[low : bisect_left(self.sections, run.stop, low)]
+        return set(run).difference(own) if own else run
+
+    def above(self, section: int) -> int:
+        """The level of the run a section is in, or 0."""
         at = bisect_right(self.starts, section) - 1
-        return at if at >= 0 and self.ends[at] >= section else -1
+        return self.marks[at] if at >= 0 and self.ends[at] >= section else 0
 
     def spread(self, sections: int) -> bytes:
         """The level of each of so many sections."""
         levels = bytearray(sections)
-        for start, end, mark in zip(self.starts, self.ends, self.marks, strict=True):
-            levels[start : end + 1] = bytes((mark,)) * (end + 1 - start)
+        for run, mark in self.runs():
+            levels[run.start : run.stop] = bytes((mark,)) * len(run)
         for section, level in zip(self.sections, self.levels, strict=True):
             levels[section] = level
         return bytes(levels)
@@ -198,11 +224,13 @@ def look_up(postings: Postings, tokens: Sequence[bytes]) -> Term | None:
 
 def _stored(postings: Postings, number: int) -> Term:
     sections, levels = _list(postings.own, number)
-    edges, marks = _list(postings.above, number)
     documents, bare = _list(postings.named, number)
-    starts, ends = (edges[0::2], edges[1::2]) if edges else (edges, edges)
+    edges, marks = _list(postings.above, number)
+    if not edges:
+        return Term(number, sections, sections, levels, edges, edges, b"", documents, bare, len(sections))
+    starts, ends = edges[0::2], edges[1::2]
     size = len(sections) + _covered(starts, ends)
-    return Term(number, sections, levels, starts, ends, marks[0::2], documents, bare, size)
+    return Term(number, sections, sections, levels, starts, ends, marks[0::2], documents, bare, size)
 
 
 def _list(lists: Lists, number: int) -> tuple["array[int]", bytes]:
@@ -230,15 +258,16 @@ def _united(first: Term | None, others: Sequence[Term]) -> Term:
     """Several tokens as one term; only the first counts as title or tag of the document."""
     levels: dict[int, int] = {}
     for other in others:
-        for section, level in other.by_section().items():
+        for section, level in zip(*other.columns(), strict=True):
             levels[section] = max(levels.get(section, 0), level & ~FIELD_BIT)
-    for section, level in first.by_section().items() if first else ():
+    for section, level in zip(*first.columns(), strict=True) if first else ():
         levels[section] = max(levels.get(section, 0), level & ~FIELD_BIT) | level & FIELD_BIT
     width = others[0].sections.typecode
     none = array(width)
     sections = sorted(levels)
     return Term(
         BARE,
+        array(width, set().union(*(one.sections for one in (first, *others) if one))),
         array(width, sections),
         bytes(map(levels.__getitem__, sections)),
         none,
@@ -305,9 +334,9 @@ def _of_one(term: Term, limit: int, seen: Callable[[int], int] | None) -> Rows:
     sections, levels = term.sections, term.levels
     rows: Rows = []
     runs: dict[int, list[range]] = {}
-    for start, end, mark in zip(term.starts, term.ends, term.marks, strict=True):
+    for run, mark in term.runs():
         if mark < FIELD_BIT:
-            runs.setdefault(mark, []).append(range(start, end + 1))
+            runs.setdefault(mark, []).append(run)
     candidates = sorted({*levels, *runs}, reverse=True) if len(levels) < _FEW else range(FIELD_BIT - 1, 0, -1)
     for level in candidates:
         if level >= FIELD_BIT:
@@ -318,8 +347,7 @@ def _of_one(term: Term, limit: int, seen: Callable[[int], int] | None) -> Rows:
             found.append(sections[at])
             at = levels.find(level, at + 1)
         for run in runs.get(level, ()):
-            own = sections[bisect_left(sections, run.start) : bisect_left(sections, run.stop)]
-            found += set(run).difference(own)
+            found += term.without(run)
         rows += zip(repeat(VALUES[level]), found if seen is None else filter(seen, found))
         if len(rows) >= limit:
             break
@@ -339,75 +367,71 @@ def _of_many(
     `inside` are the same terms within the scope.
     """
     order = sorted(range(len(terms)), key=[term.size for term in inside].__getitem__)
-    first = inside[order[0]]
-    having: Collection[int] = first.by_section() if first.starts else first.sections
+    sections, column = inside[order[0]].columns()
+    columns = [column]
     for number in order[1:]:
-        having = _narrowed(having, terms[number], spread)
-        if not having:
+        if not sections:
             return []
-    sections = list(having if seen is None else filter(seen, having))
-    columns = [_levels(term, sections, spread) for term in terms]
+        column = _levels(terms[number], sections, spread)
+        if 0 in column:
+            columns = [bytes(compress(other, column)) for other in columns]
+            sections = list(compress(sections, column))
+            column = column.replace(b"\0", b"")
+        columns.append(column)
+    if seen is not None:
+        columns, sections = _kept(columns, sections, list(map(seen, sections)))
     if all(term.documents for term in terms):
         fields: Iterable[int] = columns[0]
         for column in columns[1:]:
             fields = map(and_, fields, column)
-        apart = [level < FIELD_BIT for level in fields]
-        sections = list(compress(sections, apart))
-        columns = [list(compress(column, apart)) for column in columns]
-    scores = _scores(columns, shares)
+        columns, sections = _kept(columns, sections, [level < FIELD_BIT for level in fields])
+    scores = _scores(columns, [shares[number] for number in order])
     if len(scores) <= limit:
         return list(zip(scores, sections, strict=True))
     least = sorted(scores)[-limit] if len(scores) < _FEW else nlargest(limit, scores)[-1]
     return [(score, section) for score, section in zip(scores, sections, strict=True) if score >= least]
 
 
-def _narrowed(sections: Collection[int], term: Term, spread: Spread) -> Collection[int]:
-    """Those of the sections that have a term."""
-    everywhere = spread.get(term)
+def _kept(
+    columns: Sequence[bytes], sections: Sequence[int], kept: Sequence[int]
+) -> tuple[list[bytes], Sequence[int]]:
+    """The sections that are kept, and their levels."""
+    return [bytes(compress(column, kept)) for column in columns], list(compress(sections, kept))
+
+
+def _levels(term: Term, sections: Sequence[int], spread: Spread) -> bytes:
+    """The level of a term in each of some sections, 0 where it is not."""
+    near = len(term.sections) < _PROBE * len(sections)
+    everywhere = spread.get(term, near)
     if everywhere is not None:
-        return list(compress(sections, map(everywhere.__getitem__, sections)))
-    own, size = term.sections, len(term.sections)
-    if size < _PROBE * len(sections):
-        found = set(sections).intersection(own)
+        if len(sections) > 1:
+            return bytes(itemgetter(*sections)(everywhere))  # all in one call
+        return bytes(map(everywhere.__getitem__, sections))
+    own, levels, size = term.sections, term.levels, len(term.sections)
+    if near:
+        having = set(sections).intersection(own)
+        found = [levels[bisect_left(own, section)] if section in having else 0 for section in sections]
     else:
-        found = {
-            section for section in sections if (at := bisect_left(own, section)) < size and own[at] == section
-        }
-    if term.starts and len(found) < len(sections):
-        rest = set(sections).difference(found)
-        if term.size - size < _PROBE * len(rest):
-            found.update(rest.intersection(chain.from_iterable(term.runs())))
+        found = [
+            levels[at] if (at := bisect_left(own, section)) < size and own[at] == section else 0
+            for section in sections
+        ]
+    if term.starts and 0 in found:
+        if term.size - size < _PROBE * len(sections):
+            above = {section: mark for run, mark in term.runs() for section in run}.get
+            found = [level or above(section, 0) for level, section in zip(found, sections, strict=True)]
         else:
-            found.update(section for section in rest if term.run(section) >= 0)
-    return found
+            found = [level or term.above(section) for level, section in zip(found, sections, strict=True)]
+    return bytes(found)
 
 
-def _levels(term: Term, sections: Sequence[int], spread: Spread) -> Sequence[int]:
-    """The level of a term in each of some sections, all of which have it."""
-    everywhere = spread.get(term)
-    if everywhere is not None:
-        return list(map(everywhere.__getitem__, sections))
-    if term.size < _LOOK * len(sections):
-        return list(map(term.by_section().__getitem__, sections))
-    own, levels = term.sections, term.levels
-    if not term.starts:
-        return [levels[bisect_left(own, section)] for section in sections]
-    size, marks = len(own), term.marks
-    return [
-        levels[at]
-        if (at := bisect_left(own, section)) < size and own[at] == section
-        else marks[term.run(section)]
-        for section in sections
-    ]
-
-
-def _scores(columns: Sequence[Sequence[int]], shares: Sequence[float]) -> list[float]:
+def _scores(columns: Sequence[bytes], shares: Sequence[float]) -> list[float]:
     """The weighted sums of the values that the levels stand for."""
-    scores = [0.0] * len(columns[0])
+    scores: Iterable[float] = repeat(0.0, len(columns[0]))
     for column, share in zip(columns, shares, strict=True):
-        if len(scores) < len(VALUES):
+        if len(column) < len(VALUES):
             scores = [score + share * VALUES[level] for score, level in zip(scores, column, strict=True)]
         else:
             shared = [share * value for value in VALUES]
-            scores = list(map(add, scores, map(shared.__getitem__, column)))
-    return scores
+            scores = map(add, scores, map(shared.__getitem__, column))
+    return list(scores)

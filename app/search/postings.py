@@ -20,7 +20,7 @@ are made a posting is one integer, the number above the code above the level: it
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import defaultdict, deque
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from functools import partial
 from heapq import merge as merge_sorted
 from itertools import accumulate, chain, compress, islice, pairwise
@@ -34,6 +34,7 @@ __all__ = [
     "SOURCE",
     "TF",
     "Builder",
+    "Column",
     "Lists",
     "Postings",
     "Source",
@@ -57,10 +58,15 @@ KINDS: Final = 3
 COLUMNS: Final = 2 + 5 * KINDS
 """How many columns a packed `Postings` is made of."""
 
+RUN: Final = 2_000_000  # bytes that collected postings may take, at about 250 a term and 4 a posting
 _CHUNK: Final = 16_000  # items for one call into C where a document may hold any number
 
 Width = Literal["H", "I"]
 """The array type of section and document numbers: "H" where they fit 16 bits, else "I"."""
+
+
+Column = bytes | bytearray | memoryview
+"""A packed column."""
 
 
 class Lists:
@@ -94,7 +100,8 @@ class Postings:
 
     __slots__ = ("_heads", "_heap", "_offsets", "above", "named", "own", "size", "width")
 
-    def __init__(self, views: Sequence[memoryview], width: Width) -> None:
+    def __init__(self, columns: Sequence[Column], width: Width) -> None:
+        views = [memoryview(column) for column in columns]
         self._heap = views[0]
         self._offsets = views[1].cast("I")
         self._heads: list[bytes] = []
@@ -151,23 +158,24 @@ Place = tuple[int, int, int, int]
 
 
 class Builder:
-    """Collects postings by term, then packs them.
+    """Collects postings by term, then packs them; takes numbers in ascending order.
 
-    Takes about 250 bytes a term and 4 a posting (`size`) until they are packed. No call into C is long, whatever one
-    document holds.
+    What has been collected is packed whenever it takes `RUN` bytes, and these runs are merged in the end: single-pass
+    in-memory indexing (S. Heinz, J. Zobel, Efficient single-pass index construction for text databases, 2003). No call
+    into C is long, whatever one document holds.
     """
 
     def __init__(self, width: Width) -> None:
         self._width = width
+        self._runs: list[Postings] = []
+        self._begin()
+
+    def _begin(self) -> None:
+        item = _item(self._width)
         self._lists: list[defaultdict[str, array[int]]] = [
-            defaultdict(partial(array, _item(width))) for _ in range(KINDS)
+            defaultdict(partial(array, item)) for _ in range(KINDS)
         ]
         self._postings = 0
-
-    @property
-    def size(self) -> int:
-        """Bytes in use, about."""
-        return 4 * self._postings + 250 * sum(map(len, self._lists))
 
     def add(
         self, kind: int, terms: Sequence[str], numbers: Sequence[int], codes: bytes, levels: bytes
@@ -179,9 +187,26 @@ class Builder:
             rows = _rows(numbers[cut], codes[cut], levels[cut], self._width)
             deque(map(array.append, map(lists.__getitem__, terms[cut]), rows), maxlen=0)
         self._postings += len(terms)
+        if 4 * self._postings + 250 * sum(map(len, self._lists)) > RUN:
+            self._runs.append(Postings(self._packed(), self._width))
+            self._begin()
 
-    def columns(self) -> list[bytes]:
+    def columns(self) -> list[Column]:
         """The columns of a packed `Postings`. The builder is empty then."""
+        columns = self._packed()
+        if not self._runs:
+            return columns
+        runs = [*self._runs, Postings(columns, self._width)]
+        self._runs.clear()
+        merging = merge([Source(run, None, None) for run in runs], self._width, _CHUNK)
+        while True:
+            try:
+                next(merging)
+            except StopIteration as done:
+                merged: list[Column] = done.value
+                return merged
+
+    def _packed(self) -> list[Column]:
         vocabulary = list(set().union(*self._lists))
         chunks = [sorted(vocabulary[at : at + _CHUNK]) for at in range(0, len(vocabulary), _CHUNK)]
         ordered = merge_sorted(*chunks)
@@ -235,34 +260,44 @@ class _Writer:
             codes += rows[1::size]
             levels += rows[0::size]
 
-    def columns(self) -> list[bytes]:
-        """The finished columns."""
+    def columns(self) -> list[Column]:
+        """The finished columns. The writer is used up."""
         self._starts.append(len(self._heap))
-        columns = [bytes(self._heap + b"\n"), self._starts.tobytes()]
+        self._heap += b"\n"
+        columns: list[Column] = [self._heap, self._starts.tobytes()]
         for counts, lists in zip(self._counts, self._columns, strict=True):
             totals = [sum(counts[start : start + BLOCK]) for start in range(0, len(counts), BLOCK)]
             columns += [
                 counts.tobytes(),
                 array("I", accumulate(totals, initial=0)).tobytes(),
-                *map(bytes, lists),
+                *lists,
             ]
         return columns
 
 
 class Source(NamedTuple):
-    """Postings to be merged, and where their sections and documents go: the new number of each old one, or -1."""
+    """Postings to be merged, and where their sections and documents go: the new number of each old one, or -1; None if
+    they stay and those of later sources are greater."""
 
     postings: Postings
-    sections: Sequence[int]
-    documents: Sequence[int]
+    sections: Sequence[int] | None
+    documents: Sequence[int] | None
 
 
-def merge(sources: Sequence[Source], width: Width, slice_: int = SLICE) -> Generator[None, None, list[bytes]]:
+def merge(
+    sources: Sequence[Source], width: Width, slice_: int = SLICE
+) -> Generator[None, None, list[Column]]:
     """The columns of one `Postings` made of several; pauses after about every `slice_` postings.
 
     New numbers ascend with the old ones of a source.
     """
     writer = _Writer(width)
+    apart = [
+        _apart(source.sections for source in sources),
+        False,
+        _apart(source.documents for source in sources),
+    ]
+    apart[1] = apart[0]
     begins: list[Place] = [(0, 0, 0, 0)] * len(sources)
     for cut in chain(_cuts([source.postings for source in sources], slice_), [None]):
         ends = [source.postings.place(cut) for source in sources]
@@ -270,18 +305,23 @@ def merge(sources: Sequence[Source], width: Width, slice_: int = SLICE) -> Gener
         names = [source.postings.terms(begin[0], end[0]) for source, begin, end in parts]
         lists = [_merged(kind, parts, names, width) for kind in range(KINDS)]
         terms = sorted(set().union(*lists))
-        kinds = [[kind.get(term, _NONE) for term in terms] for kind in lists]
-        item = _item(width)
         writer.add(
-            terms,
-            [(list(map(len, kind)), array(item, chain.from_iterable(kind)).tobytes()) for kind in kinds],
+            terms, [_joined(terms, rows, width, whole) for rows, whole in zip(lists, apart, strict=True)]
         )
         begins = ends
         yield
     return writer.columns()
 
 
-_NONE: Final[list[int]] = []
+def _apart(targets: Iterable[Sequence[int] | None]) -> bool:
+    """Whether the numbers of each source are all behind those of the source before."""
+    last = -1
+    for target in targets:
+        numbers = [number for number in target or () if number >= 0]
+        if numbers and min(numbers) < last:
+            return False
+        last = max(numbers, default=last)
+    return True
 
 
 def _cuts(sources: Sequence[Postings], slice_: int) -> list[bytes]:
@@ -300,33 +340,44 @@ def _cuts(sources: Sequence[Postings], slice_: int) -> list[bytes]:
 
 def _merged(
     kind: int, parts: Sequence[tuple[Source, Place, Place]], names: Sequence[list[bytes]], width: Width
-) -> dict[bytes, list[int]]:
-    """The rows of one kind for some terms, from the same terms of all sources; none for a term that has none left."""
-    merged: dict[bytes, list[int]] = {}
+) -> defaultdict[bytes, list[bytes]]:
+    """The rows of one kind for some terms, a piece for each source; none for a term that has none left."""
+    merged: defaultdict[bytes, list[bytes]] = defaultdict(list)
+    size = array(_item(width)).itemsize
     for (source, begin, end), terms in zip(parts, names, strict=True):
         low, high = begin[kind + 1], end[kind + 1]
         if low == high:
             continue
         lists = source.postings.kinds[kind]
-        target = source.documents if kind == 2 else source.sections
+        target = source.documents if kind == NAMED else source.sections
         codes, levels = lists.codes[low:high].tobytes(), lists.levels[low:high].tobytes()
-        moved = list(map(target.__getitem__, lists.numbers[low:high].tolist()))
-        ends: Iterable[int] = accumulate(lists.counts[begin[0] : end[0]].tolist())
-        if min(moved) < 0:
+        moved: Sequence[int] = lists.between(low, high)
+        counts: Sequence[int] = lists.counts[begin[0] : end[0]].tolist()
+        if target is not None:
+            moved = list(map(target.__getitem__, moved))
+        if target is not None and min(moved) < 0:
             kept = [number >= 0 for number in moved]
             left = list(accumulate(kept, initial=0))
             moved = list(compress(moved, kept))
             codes, levels = bytes(compress(codes, kept)), bytes(compress(levels, kept))
-            ends = map(left.__getitem__, ends)
-        rows = _rows(moved, codes, levels, width).tolist()
-        at = 0
-        for term, until in zip(terms, ends, strict=True):
-            if until > at:
-                if term in merged:
-                    merged[term] += rows[at:until]
-                else:
-                    merged[term] = rows[at:until]
-                at = until
-    for held in merged.values():
-        held.sort()
+            ends = [left[until] for until in accumulate(counts, initial=0)]
+            counts = [until - since for since, until in pairwise(ends)]
+        if 0 in counts:
+            terms, counts = list(compress(terms, counts)), list(filter(None, counts))
+        rows = _rows(moved, codes, levels, width).tobytes()
+        bounds = accumulate(map(size.__mul__, counts), initial=0)
+        pieces = [rows[since:until] for since, until in pairwise(bounds)]
+        deque(map(list.append, map(merged.__getitem__, terms), pieces), maxlen=0)
     return merged
+
+
+def _joined(
+    terms: Sequence[bytes], merged: Mapping[bytes, list[bytes]], width: Width, apart: bool
+) -> tuple[list[int], bytes]:
+    """How many rows each term has, and the rows; `apart` as `_apart` says."""
+    item = _item(width)
+    size = array(item).itemsize
+    rows = [b"".join(merged.get(term, ())) for term in terms]
+    if not apart:
+        rows = [array(item, sorted(array(item, row))).tobytes() if len(row) > size else row for row in rows]
+    return [len(row) // size for row in rows], b"".join(rows)

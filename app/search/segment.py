@@ -5,30 +5,33 @@ of sections and a smaller section number means a smaller path. A section's recor
 never what it is: bodies are not kept. The buffer may be `bytes` or anything else with the buffer protocol (a mapped
 file); nothing is copied out of it but what a query looks at. Byte order is the machine's.
 
-`segment_of` writes one, `join` makes one segment of several and leaves out what has been dropped.
+`Assembly` makes one, `join` makes one of several and leaves out what has been dropped.
 """
 
+import mmap
 import struct
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Generator, Sequence
-from itertools import accumulate, chain
+from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
+from operator import attrgetter
 from typing import Final, Union
 
 from msgspec import Struct
 
 from app.protocol.paths import sort_key
-from app.search.postings import SLICE, Postings, Source, Width, merge
+from app.search.postings import SLICE, Column, Postings, Source, Width, merge
 
-__all__ = ["SECTIONS_MAX", "DocumentRecord", "SectionRecord", "Segment", "join", "segment_of"]
+__all__ = ["SECTIONS_MAX", "Assembly", "DocumentRecord", "Frame", "SectionRecord", "Segment", "join"]
 
 SECTIONS_MAX: Final = 0xFFFF
 """As many sections, or documents, fit 16-bit numbers; a segment holds no more unless it is a single document."""
 
 _HEAD: Final = struct.Struct("=4s4xII")
 _MAGIC: Final = b"seg1"
-_FIXED: Final = 14  # columns before those of the postings
+_FIXED: Final = 19  # columns before those of the postings
+_BETWEEN: Final = "\n\n"
 _STEP: Final = 64  # documents copied between two pauses of a join
+_LARGE: Final = 256 * 1024
 
 
 class SectionRecord(Struct, frozen=True, gc=False):
@@ -44,6 +47,8 @@ class SectionRecord(Struct, frozen=True, gc=False):
     """Sections of its subtree, itself included."""
     length: int
     """Runs of letters and numbers in its own text."""
+    marks: bytes
+    """The marks of these in their order, and of its code fields (`app.search.marks`)."""
 
 
 class DocumentRecord(Struct, frozen=True):
@@ -52,6 +57,10 @@ class DocumentRecord(Struct, frozen=True):
     path: str
     importance: float
     version: int
+    described: int
+    """Runs of letters and numbers in its description."""
+    names: str
+    """What a mistyped name is compared with, a line each (task §10)."""
     sections: list[SectionRecord]
 
 
@@ -59,9 +68,14 @@ class Segment:
     """Read access to a packed segment."""
 
     __slots__ = (
+        "_described",
         "_importances",
         "_lengths",
         "_levels",
+        "_mark_offsets",
+        "_marks",
+        "_name_offsets",
+        "_names",
         "_offsets",
         "_own_ends",
         "_own_starts",
@@ -91,6 +105,8 @@ class Segment:
             view.cast("I") for view in views[6:11]
         )
         self._levels, self._titles, self._offsets = views[11], views[12], views[13].cast("I")
+        self._described, self._names, self._name_offsets = views[14].cast("I"), views[15], views[16].cast("I")
+        self._marks, self._mark_offsets = views[17], views[18].cast("I")
         self.width: Width = width_of(self.documents, self.sections)
         self.postings = Postings(views[_FIXED:], self.width)
 
@@ -109,6 +125,50 @@ class Segment:
     def version(self, document: int) -> int:
         """The version of a document that is indexed here."""
         return self._versions[document]
+
+    def described(self) -> memoryview:
+        """The length of each document's description, as that of sections is counted."""
+        return self._described
+
+    def names(self) -> list[str]:
+        """For each document, what a mistyped name is compared with, a line each (task §10)."""
+        return str(self._names, "utf-8", "surrogatepass").split(_BETWEEN)[:-1]
+
+    def lengths(self) -> memoryview:
+        """The length of each section: runs of letters and numbers in its own text."""
+        return self._lengths
+
+    def spans(self) -> memoryview:
+        """How many sections the subtree of each section has, itself included."""
+        return self._spans
+
+    def level(self, section: int) -> int:
+        """The level of a section's heading; 0 for the text before the first one."""
+        return self._levels[section]
+
+    def marks(self, section: int) -> bytes:
+        """The marks of a section's words in their order, two bytes each (`app.search.marks`)."""
+        return self._marks[self._mark_offsets[section] : self._mark_offsets[section + 1]].tobytes()
+
+    def start(self, section: int) -> int:
+        """Where a section begins in the body: its heading's line."""
+        return self._starts[section]
+
+    def marked(self, mark: int, begin: int, end: int) -> list[int]:
+        """The sections of a range that have a mark (`app.search.marks`)."""
+        offsets = self._mark_offsets
+        first, wanted = offsets[begin], mark.to_bytes(2, "little")
+        row = self._marks[first : offsets[end]].tobytes()
+        found = []
+        at = row.find(wanted)
+        while at >= 0:
+            if at % 2:
+                at = row.find(wanted, at + 1)
+            else:
+                section = bisect_right(offsets, first + at, begin, end) - 1
+                found.append(section)
+                at = row.find(wanted, offsets[section + 1] - first)
+        return found
 
     def find(self, path: bytes) -> int:
         """The number of the document with this path, or -1."""
@@ -154,6 +214,7 @@ class Segment:
             self._own_ends[section],
             self._spans[section],
             self._lengths[section],
+            self.marks(section),
         )
 
 
@@ -162,33 +223,9 @@ def width_of(documents: int, sections: int) -> Width:
     return "H" if max(documents, sections) <= SECTIONS_MAX else "I"
 
 
-def segment_of(documents: Sequence[DocumentRecord], postings: Sequence[bytes]) -> bytes:
-    """The buffer of a segment of documents in path order; `postings` are the columns from `app.search.postings`."""
-    paths = [sort_key(document.path) for document in documents]
-    sections = list(chain.from_iterable(document.sections for document in documents))
-    # An anchor holds no line feed.
-    texts = [f"{section.anchor}\n{section.heading}".encode("utf-8", "surrogatepass") for section in sections]
-    columns: list[_Column] = [
-        b"".join(paths),
-        array("I", accumulate(map(len, paths), initial=0)),
-        array("d", [document.importance for document in documents]),
-        array("Q", [document.version for document in documents]),
-        array("I", accumulate([len(document.sections) for document in documents], initial=0)),
-        array("I", [section.start for section in sections]),
-        array("I", [section.own_start for section in sections]),
-        array("I", [section.own_end for section in sections]),
-        array("I", [section.length for section in sections]),
-        array("I", [section.span for section in sections]),
-        bytes([section.level for section in sections]),
-        b"".join(texts),
-        array("I", accumulate(map(len, texts), initial=0)),
-    ]
-    return _frame([_HEAD.pack(_MAGIC, len(documents), len(sections)), *columns, *postings])
-
-
 def join(
     sources: Sequence[tuple[Segment, Collection[int]]], slice_: int = SLICE
-) -> Generator[None, None, bytes]:
+) -> Generator[None, None, bytes | memoryview]:
     """The buffer of one segment with the documents of several, those that are named beside a source left out.
 
     Pauses between pieces of a few milliseconds. No path may come twice.
@@ -202,83 +239,156 @@ def join(
     yield
     section_maps = [[-1] * segment.sections for segment, _ in sources]
     document_maps = [[-1] * segment.documents for segment, _ in sources]
-    copier = _Copier()
+    assembly = Assembly()
     for number, (_, source, document) in enumerate(order):
         segment = sources[source][0]
         begin, end = segment.first[document], segment.first[document + 1]
         document_maps[source][document] = number
-        section_maps[source][begin:end] = range(copier.sections, copier.sections + end - begin)
-        copier.copy(segment, document)
+        section_maps[source][begin:end] = range(assembly.sections, assembly.sections + end - begin)
+        assembly.copy(segment, document)
         if number % _STEP == 0:
             yield
-    merged = [
-        Source(segment.postings, section_maps[source], document_maps[source])
-        for source, (segment, _) in enumerate(sources)
+    merged = [  # in the order of their first paths: sections of sources that do not overlap then need no sorting
+        Source(sources[source][0].postings, section_maps[source], document_maps[source])
+        for source in dict.fromkeys(source for _, source, _ in order)
     ]
-    width = width_of(len(order), copier.sections)
+    width = width_of(len(order), assembly.sections)
     postings = yield from merge(merged, width, slice_)
     yield
-    return _frame([_HEAD.pack(_MAGIC, len(order), copier.sections), *copier.columns(), *postings])
+    frame = assembly.framed(postings)
+    del assembly, postings  # columns go as they are copied
+    return frame.buffer()
 
 
-class _Copier:
-    """Documents and sections of a segment in the making."""
+class Assembly:
+    """A segment in the making: its documents and sections, all but their postings."""
 
     def __init__(self) -> None:
+        self.documents = 0
         self.sections = 0
-        self._paths = bytearray()
-        self._path_ends = array("I", (0,))
+        self._paths = _Texts()
         self._importances = array("d")
         self._versions = array("Q")
         self._first = array("I", (0,))
-        self._numbers = [bytearray() for _ in range(5)]
+        self._numbers = [array("I") for _ in range(5)]
         self._levels = bytearray()
-        self._titles = bytearray()
-        self._offsets = array("I", (0,))
+        self._titles = _Texts()
+        self._described = array("I")
+        self._names = _Texts()
+        self._marks = _Texts()
+
+    def add(self, document: DocumentRecord) -> None:
+        """Append a document."""
+        sections = document.sections
+        self._paths.add(sort_key(document.path))
+        self._importances.append(document.importance)
+        self._versions.append(document.version)
+        self._count(len(sections))
+        fields = ("start", "own_start", "own_end", "length", "span")
+        for column, field in zip(self._numbers, fields, strict=True):
+            column.extend(map(attrgetter(field), sections))
+        self._levels += bytes([section.level for section in sections])
+        for section in sections:
+            # An anchor holds no line feed.
+            self._titles.add(f"{section.anchor}\n{section.heading}".encode("utf-8", "surrogatepass"))
+            self._marks.add(section.marks)
+        self._described.append(document.described)
+        # No name is empty, so an empty line parts those of two documents.
+        self._names.add(f"{document.names}{_BETWEEN}".encode("utf-8", "surrogatepass"))
 
     def copy(self, segment: Segment, document: int) -> None:
         """Append a document of another segment."""
         begin, end = segment.first[document], segment.first[document + 1]
-        self._paths += segment.path_bytes(document)
-        self._path_ends.append(len(self._paths))
+        self._paths.add(segment.path_bytes(document))
         self._importances.append(segment.importance(document))
         self._versions.append(segment.version(document))
-        self.sections += end - begin
-        self._first.append(self.sections)
+        self._count(end - begin)
         views = segment._starts, segment._own_starts, segment._own_ends, segment._lengths, segment._spans
         for column, view in zip(self._numbers, views, strict=True):
-            column += view[begin:end]
+            column.frombytes(view[begin:end].tobytes())
         self._levels += segment._levels[begin:end]
-        offsets = segment._offsets[begin : end + 1].tolist()
-        shift = len(self._titles) - offsets[0]
-        self._titles += segment._titles[offsets[0] : offsets[-1]]
-        self._offsets.extend([offset + shift for offset in offsets[1:]])
+        self._titles.copy(segment._titles, segment._offsets[begin : end + 1])
+        self._described.append(segment._described[document])
+        self._names.copy(segment._names, segment._name_offsets[document : document + 2])
+        self._marks.copy(segment._marks, segment._mark_offsets[begin : end + 1])
 
-    def columns(self) -> "list[_Column]":
-        """The finished columns."""
-        return [
-            self._paths,
-            self._path_ends,
-            self._importances,
-            self._versions,
-            self._first,
-            *self._numbers,
-            self._levels,
-            self._titles,
-            self._offsets,
-        ]
+    def _count(self, sections: int) -> None:
+        self.documents += 1
+        self.sections += sections
+        self._first.append(self.sections)
+
+    def framed(self, postings: Iterable[Column]) -> "Frame":
+        """The finished segment; `postings` are the columns from `app.search.postings`. The assembly is used up."""
+        return Frame(
+            [
+                _HEAD.pack(_MAGIC, self.documents, self.sections),
+                *self._paths.columns,
+                self._importances,
+                self._versions,
+                self._first,
+                *self._numbers,
+                self._levels,
+                *self._titles.columns,
+                self._described,
+                *self._names.columns,
+                *self._marks.columns,
+                *postings,
+            ]
+        )
 
 
-_Column = Union[bytes, bytearray, "array[int]", "array[float]"]
+class _Texts:
+    """Texts in the making, one behind the other."""
+
+    def __init__(self) -> None:
+        self.columns: tuple[bytearray, array[int]] = bytearray(), array("I", (0,))
+
+    def add(self, text: bytes) -> None:
+        """Append one."""
+        here, ends = self.columns
+        here += text
+        ends.append(len(here))
+
+    def copy(self, texts: memoryview, offsets: memoryview) -> None:
+        """Append those of a range of another segment."""
+        here, ends = self.columns
+        start, *others = offsets.tolist()
+        shift = len(here) - start
+        here += texts[start : others[-1] if others else start]
+        ends.extend([offset + shift for offset in others])
 
 
-def _frame(columns: Sequence[_Column]) -> bytes:
-    """Columns one behind the other, each at a multiple of eight bytes, with their sizes before them."""
-    views = [memoryview(column) for column in columns]
-    sizes = struct.pack(f"=I{len(views)}I", len(views), *(view.nbytes for view in views))
-    return b"".join(
-        chain.from_iterable((view, b"\0" * (-view.nbytes % 8)) for view in (memoryview(sizes), *views))
-    )
+_Column = Union[Column, "array[int]", "array[float]"]
+
+
+class Frame:
+    """A finished segment, not yet in one buffer: columns one behind the other, each at a multiple of eight bytes, with
+    their number and sizes before them."""
+
+    def __init__(self, columns: "list[_Column]") -> None:
+        self._columns = [memoryview(column).cast("B") for column in columns]
+        sizes = struct.pack(f"=I{len(columns)}I", len(columns), *(view.nbytes for view in self._columns))
+        self._columns.insert(0, memoryview(sizes))
+        self.size = sum(view.nbytes + -view.nbytes % 8 for view in self._columns)
+        """Bytes of the segment."""
+
+    def pieces(self) -> Iterator[bytes | memoryview]:
+        """The bytes of the segment in order. What has been given is let go, so this works once."""
+        self._columns.reverse()
+        while self._columns:
+            view = self._columns.pop()
+            yield view
+            yield b"\0" * (-view.nbytes % 8)
+
+    def buffer(self) -> bytes | memoryview:
+        """The segment. The frame is used up; a large one goes into pages of its own, which go back to the system with
+        the last reference to the segment, and is never in memory twice."""
+        if self.size < _LARGE:
+            return b"".join(self.pieces())
+        pages = mmap.mmap(-1, self.size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        for piece in self.pieces():
+            pages.write(piece)
+        return memoryview(pages)
 
 
 def _unframe(view: memoryview) -> list[memoryview]:

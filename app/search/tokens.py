@@ -12,12 +12,12 @@ Under recall `wide` (lookup §7.8) text gives more tokens and a query term gives
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, Literal
 
 from app.protocol.runes import WHITE, WORD, fields, lower
 
-__all__ = ["Recall", "Words", "body_terms", "tokens", "words"]
+__all__ = ["Recall", "Words", "body_terms", "fits", "tokens"]
 
 Recall = Literal["reference", "wide"]
 """Which words a section answers to: exactly the reference's, or also those its stripping loses (lookup §7.8)."""
@@ -31,15 +31,15 @@ _WHITE: Final = "".join(char for char in WHITE if char in _ASCII and char != " "
 _NOT_WORD: Final = "".join(char for char in _ASCII if char not in WHITE and not WORD.match(char))
 # Tables for `translate` of ASCII text; the last gives the kind of each character.
 _TO_RUNS: Final = "".join(char if WORD.match(char) else " " for char in _ASCII)
-_TO_WORDS: Final = "".join(char if _ALNUM.match(char) else " " for char in _ASCII)
+_TO_PARTS: Final = "".join(char if _ALNUM.match(char) else " " for char in _ASCII)
 _TO_KINDS: Final = "".join("w" if WORD.match(char) else " " if char in WHITE else "." for char in _ASCII)
-# What stands between two runs of one field, by kinds; longer ones are rare.
-_JOINTS: Final = ("w.w", "w..w", "w...w")
-_LONG_JOINT: Final = re.compile(r"\.\.\.\.+")
+_JOINT: Final = re.compile(r"w\.\.*+w")  # in kinds: what stands between two runs of one field
+_GAP: Final = re.compile(f"[{WHITE}]")
+_PIECE: Final = 50_000  # characters
 _FEW: Final = 32  # characters of a text that are worth a pass over it each
 
 
-def _fits(token: str) -> bool:
+def fits(token: str) -> bool:
     """Whether a token has at least 2 runes and at most 32 bytes (lookup §8.1)."""
     size = len(token)
     return 1 < size <= TOKEN_MAX and (
@@ -60,57 +60,86 @@ def tokens(field: str) -> list[str]:
     """The tokens of one field in order: its whole form, then its runs if that is not one; repeats stay (lookup §8.1)."""
     whole = _whole(lower(field))
     runs = WORD.findall(whole)
-    return list(filter(_fits, (whole, *runs) if len(runs) > 1 else runs))
+    return list(filter(fits, (whole, *runs) if len(runs) > 1 else runs))
 
 
 def _plain(flat: str) -> tuple[str, bool]:
     """A text in ASCII with the same kind of character in each place, and whether its runs are still the text's own."""
     odd = set(flat).difference(_ASCII)
     same = not any(map(WORD.match, odd))
+    kinds = {char: "w" if WORD.match(char) else "." for char in odd}
     if len(odd) > _FEW:
-        return flat.translate(
-            {ord(char): "w" if WORD.match(char) else char if char == " " else "." for char in {*flat}}
-        ), same
-    for char in odd:
-        flat = flat.replace(char, "w" if WORD.match(char) else ".")
+        return flat.translate({ord(char): kinds.get(char, char) for char in {*flat}}), same
+    for char, kind in kinds.items():
+        flat = flat.replace(char, kind)
     return flat, same
 
 
-def _compounds(kinds: str) -> Iterable[tuple[int, int]]:
+def _compounds(kinds: str) -> Iterator[tuple[int, int]]:
     """Where the fields stand that hold several runs, in a text given by the kinds of its characters."""
     if not kinds.endswith(" "):
         kinds += " "
-    found: dict[int, int] = {}
-    for joint in _JOINTS:
-        at = kinds.find(joint)
-        while at >= 0:
-            end = kinds.find(" ", at)
-            found[kinds.rfind(" ", 0, at) + 1] = end
-            at = kinds.find(joint, end)
-    for match in _LONG_JOINT.finditer(kinds):
-        at = match.start()
-        if kinds[at - 1 : at] == "w" and kinds[match.end() : match.end() + 1] == "w":
-            found[kinds.rfind(" ", 0, at) + 1] = kinds.find(" ", at)
-    return found.items()
+    joint = _JOINT.search(kinds)
+    while joint:
+        at = joint.start()
+        end = kinds.index(" ", at)
+        yield kinds.rfind(" ", 0, at) + 1, end
+        joint = _JOINT.search(kinds, end)
+
+
+def _cut(text: str) -> Iterator[str]:
+    """A text in pieces, so that no call for one of them is long."""
+    start = 0
+    while len(text) - start > _PIECE and (gap := _GAP.search(text, start + _PIECE)):
+        yield text[start : gap.start()]
+        start = gap.end()
+    yield text[start:]
 
 
 class Words:
     """The words of a text, counted."""
 
-    __slots__ = ("composed", "length", "own", "pieces")
+    __slots__ = ("composed", "order", "own", "pieces")
 
-    own: dict[str, int]
+    order: list[str]
+    """Its runs of letters and numbers, of whatever length, in their order (task §5.1)."""
+    own: Counter[str]
     """The tokens of all its fields (`tokens`)."""
     pieces: dict[str, int]
     """The runs between underscores of words that hold one: words of task mode, tokens under `wide` only."""
     composed: dict[str, int]
     """Tokens of the composed forms (NFC) of its fields that these do not give themselves; under `wide` only."""
-    length: int
-    """Runs of letters and numbers, of whatever length (task §9)."""
 
     def __init__(self, text: str) -> None:
         self.pieces = {}
         self.composed = {}
+        wholes: dict[str, int] = {}
+        if len(text) <= _PIECE:
+            runs, self.order = self._take(text, wholes)
+            self.own = Counter(runs)
+        else:
+            self.order, self.own = [], Counter()
+            for piece in _cut(text):
+                runs, order = self._take(piece, wholes)
+                self.own.update(runs)
+                self.order += order
+        if "_" in text:
+            self._part()
+        surely = TOKEN_MAX if text.isascii() else TOKEN_MAX // 4
+        for run in [run for run in self.own if not 1 < len(run) <= surely and not fits(run)]:
+            del self.own[run]
+        _add(self.own, wholes)
+
+    @property
+    def length(self) -> int:
+        """How many runs of letters and numbers it has (task §9)."""
+        return len(self.order)
+
+    def _take(self, text: str, wholes: dict[str, int]) -> tuple[list[str], list[str]]:
+        """The runs of a text, and once more with those that hold underscores taken apart.
+
+        The whole forms of fields that hold several runs are counted in `wholes`.
+        """
         flat = lower(text)
         if flat.isascii():
             for char in _WHITE:
@@ -122,25 +151,18 @@ class Words:
             flat = " ".join(fields(flat))
             plain, same = _plain(flat)
         runs = plain.translate(_TO_RUNS).split() if same else WORD.findall(flat)
-        self.own = Counter(runs)
-        self.length = len(runs)
-        surely = TOKEN_MAX if same else TOKEN_MAX // 4
-        unfit = [run for run in self.own if not 1 < len(run) <= surely and not _fits(run)]
-        if "_" in flat:
-            self._part()
-        for run in unfit:
-            del self.own[run]
         for begin, end in _compounds(plain.translate(_TO_KINDS)):
             whole = _whole(flat[begin:end])
-            if _fits(whole):
-                self.own[whole] = self.own.get(whole, 0) + 1
+            if fits(whole):
+                wholes[whole] = wholes.get(whole, 0) + 1
+        if "_" not in plain:
+            return runs, runs
+        return runs, plain.translate(_TO_PARTS).split() if same else _ALNUM.findall(flat)
 
     def _part(self) -> None:
         """Count the parts of words with underscores, of which `own` holds nothing but runs so far."""
         for run in [run for run in self.own if "_" in run]:
-            times, parts = self.own[run], _ALNUM.findall(run)
-            self.length += times * (len(parts) - 1)
-            _count(self.pieces, filter(_fits, parts), times)
+            _count(self.pieces, filter(fits, _ALNUM.findall(run)), self.own[run])
 
     def _compose(self, text: str) -> None:
         """Count what the composed forms of decomposed fields give beyond their own tokens."""
@@ -150,10 +172,9 @@ class Words:
                 _count(self.composed, set(tokens(composed)).difference(tokens(field)), times)
 
 
-def words(text: str) -> set[str]:
-    """The words of task mode in a text: its runs of letters and numbers, of whatever length (task §5.1)."""
-    flat = lower(text)
-    return set(flat.translate(_TO_WORDS).split() if flat.isascii() else _ALNUM.findall(flat))
+def _add(counts: dict[str, int], more: dict[str, int]) -> None:
+    for token, times in more.items():
+        counts[token] = counts.get(token, 0) + times
 
 
 def _count(counts: dict[str, int], found: Iterable[str], times: int) -> None:
@@ -184,4 +205,4 @@ def _wanted(field: str) -> Sequence[str]:
     whole = _whole(lower(field))
     if len(whole) < 2:
         return ()
-    return (whole,) if _fits(whole) else list(filter(_fits, WORD.findall(whole)))
+    return (whole,) if fits(whole) else list(filter(fits, WORD.findall(whole)))

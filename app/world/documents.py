@@ -134,6 +134,11 @@ class Documents:
         self._root = root
         self._flight = flight
 
+    @property
+    def descriptors(self) -> tuple[int, ...]:
+        """What has to stay open for documents to be read."""
+        return (self._root.fd,)
+
     def current(self, path: str) -> Document:
         """The current version (store §1.3). Raises `Missing`, `Damaged`, `DiskFailure`."""
         parent, names = self._parent(path)
@@ -201,13 +206,22 @@ class Documents:
             assert sight.served is not None
             sight.archived(read(sight.served))
             versions: list[tuple[int, int]] = []
-            fault = chain_fault(self._version_files(sight, versions))
+
+            def seen() -> Iterator[tuple[int, bytes]]:
+                for number, data, modified in self.files(sight):
+                    versions.append((number, modified))
+                    yield number, data
+
+            fault = chain_fault(seen())
             return History(versions, sight.shelf.current, not fault, fault)
         finally:
             sight.close()
 
-    def _version_files(self, sight: Sight, seen: list[tuple[int, int]]) -> Iterator[tuple[int, bytes]]:
-        """Every version file, newest first; up to one that retention has removed since the listing."""
+    def files(self, sight: Sight) -> Iterator[tuple[int, bytes, int]]:
+        """Every version file with its time, newest first; up to one that retention has removed since the listing.
+
+        Raises `Damaged`, `DiskFailure`.
+        """
         for number in sorted(sight.shelf.files, reverse=True):
             try:
                 data, modified = self._version_file(sight, number)
@@ -215,8 +229,7 @@ class Documents:
                 return
             except NotRegular:
                 continue
-            seen.append((number, modified))
-            yield number, data
+            yield number, data, modified
 
     @staticmethod
     def _version_file(sight: Sight, number: int) -> tuple[bytes, int]:

@@ -17,6 +17,8 @@ import msgspec
 
 from app.protocol.paths import sort_key
 from app.protocol.text import Log
+from app.search.extract import batches
+from app.world.apart import ApartFailed, Parcel, apart
 from app.world.disk import Root, names_of, path_of
 from app.world.documents import VERSIONS, Document, Documents
 from app.world.errors import BadRoot, Escapes, WorldError
@@ -29,6 +31,8 @@ AT_ONCE = 64
 """Documents that are put into the indexes in one step; some 0.3 ms each on a board."""
 AT_ONCE_BYTES = 4 * 1024 * 1024
 """The bodies of these together."""
+APART_FROM = 1024 * 1024
+"""A world with so many bytes of bodies gets its sections in a process of their own; for less that is not worth it."""
 SKIPPED_LINES_MAX = 32
 """How many entries that cannot be taken in are logged (store §8)."""
 
@@ -80,16 +84,72 @@ class Skips:
         self._told |= others._told
 
 
-def fill(indexes: Indexes, documents: Documents, items: Iterable[Item], skips: Skips, log: Log) -> int:
+def fill(
+    indexes: Indexes, documents: Documents, items: Iterable[Item], skips: Skips, log: Log, *, first: bool
+) -> int:
     """Put everything that a walk finds into new indexes; the bytes of the bodies found.
 
-    Every body is read a second time for its sections, since no more than one is held: see `Searches`.
+    Every body is read a second time for its sections, since no more than one is held: see `Searches`. Those of a large
+    world are made in a process of their own. If that ends early, the `first` indexes of a world are made here instead;
+    for others, which there is less room for, `ApartFailed` is raised.
     """
     read = sum(_put(indexes, item, indexes.enter, skips, log) for item in items)
-    for path in sorted(indexes.searches.catalog.paths(), key=sort_key):
-        _fill_sections(indexes, documents, path)
-    indexes.searches.settle()
+    searches = indexes.searches
+    paths = sorted(searches.catalog.paths(), key=sort_key)
+    if read >= APART_FROM:
+        try:
+            *segments, changed = apart(lambda: _parcels(indexes, documents, paths), documents.descriptors)
+        except ApartFailed as failure:
+            if not first:
+                raise
+            log("warn", "the section index is built in this process", reason=str(failure))
+        else:
+            for segment in segments:
+                searches.index.add(segment)
+            paths = list(filter(None, bytes(changed).decode("utf-8", "surrogateescape").split("\0")))
+    left: list[str] = []
+    for document in _as_known(indexes, documents, paths, left):
+        searches.index.put(searches.gather(document))
+    for path in left:
+        _take_changed(indexes, documents, path)
+    searches.settle()
     return read
+
+
+def _parcels(indexes: Indexes, documents: Documents, paths: Iterable[str]) -> Iterator[Parcel]:
+    """The segments of these documents, and at last the paths of those that have changed, NULs between."""
+    left: list[str] = []
+    gathered = map(indexes.searches.gather, _as_known(indexes, documents, paths, left))
+    for frame in batches(gathered):
+        yield frame.size, frame.pieces()
+    changed = "\0".join(left).encode("utf-8", "surrogateescape")
+    yield len(changed), [changed]
+
+
+def _as_known(
+    indexes: Indexes, documents: Documents, paths: Iterable[str], left: list[str]
+) -> Iterator[Document]:
+    """The documents that are still what the indexes know; the paths of others go to `left`."""
+    for path in paths:
+        try:
+            document = documents.current(path)
+        except WorldError:
+            left.append(path)
+            continue
+        if stamp_of(document).content == indexes.stamps[path].content:
+            yield document
+        else:
+            left.append(path)
+
+
+def _take_changed(indexes: Indexes, documents: Documents, path: str) -> None:
+    """Take in a document that was gone, broken or replaced when its sections were to be made."""
+    try:
+        document = documents.current(path)
+    except WorldError:
+        indexes.drop(path)
+    else:  # the stamp is unsure, so the next reload looks again
+        indexes.put(document, indexes.extract(document))
 
 
 def _put(
@@ -105,18 +165,6 @@ def _put(
         if item.damaged:
             indexes.unread[item.path] = None
     return 0
-
-
-def _fill_sections(indexes: Indexes, documents: Documents, path: str) -> None:
-    try:
-        document = documents.current(path)
-    except WorldError:  # gone meanwhile, or broken
-        indexes.drop(path)
-        return
-    if stamp_of(document).content == indexes.stamps[path].content:
-        indexes.searches.put_sections(document)
-    else:  # replaced meanwhile; the stamp is unsure, so the next reload looks again
-        indexes.put(document, indexes.extract(document))
 
 
 def tell_torn(item: Found, log: Log) -> None:
@@ -374,7 +422,9 @@ class Refresh:
         indexes = self._before.successor()
         self._whole = True
         items = walk(self._root, self._documents, self._now, known={}, migrated=True)
-        self._read = fill(indexes, self._documents, self._readable(items), self._skips, self._log)
+        self._read = fill(
+            indexes, self._documents, self._readable(items), self._skips, self._log, first=False
+        )
         if not indexes.stamps:
             raise Emptied
         self._beside = indexes

@@ -4,9 +4,9 @@ A change comes in two halves. `extract` does the work on the document's text; it
 thread. `put` and `drop` swap the result in; they run where everybody waits, in the same step in which the document
 changes, and cost no more than that document does. `fold` tidies up after writes, a few milliseconds at a time.
 
-A whole world is taken in twice over: first every entry, then the sections of every document, then `settle`. What stays
-is then made before the millions of small objects that only pass through, and the memory of these goes back to the
-system; made among them, it would keep three times as much.
+A whole world is taken in twice over: first every entry, then the sections of every document (`gather`), then `settle`.
+What stays is then made before the millions of small objects that only pass through, in a process of their own if they
+are many.
 """
 
 import msgspec
@@ -15,7 +15,7 @@ from app.markdown.cmark import hand_back
 from app.protocol.publisher import readable
 from app.search.catalog import Catalog
 from app.search.entry import Entry, entry_of
-from app.search.extract import Extracted
+from app.search.extract import Extracted, Gathered
 from app.search.index import SectionIndex
 from app.search.tokens import Recall
 from app.world.documents import Document
@@ -26,7 +26,7 @@ class Extract(msgspec.Struct, frozen=True):
 
     entry: Entry
     sections: Extracted | None
-    """None: they come later, with `put_sections`."""
+    """None: they come later, from `gather`."""
 
 
 class Searches:
@@ -52,11 +52,11 @@ class Searches:
         if extract.sections is not None:
             self.index.put(extract.sections)
 
-    def put_sections(self, document: Document) -> None:
-        """The second half, for one of many documents whose entries are put; in path order it takes half the time."""
+    def gather(self, document: Document) -> Gathered:
+        """The second half, for one of many documents whose entries are put; for `index.put` or `batches`, in path order."""
         entry = self.catalog.get(document.path)
-        if entry is not None:
-            self.index.put(self.index.gather(entry, document.body, document.version))
+        assert entry is not None, "entries come first"
+        return self.index.gather(entry, document.body, document.version)
 
     def drop(self, path: str) -> None:
         """There is no live document at this path any more."""

@@ -29,7 +29,8 @@ TORN = b".torn"
 # The same as the scan of a directory gives them.
 _SIDECAR, _TORN = SIDECAR.decode(), TORN.decode()
 _TEMPS = (SIDECAR_TEMP.decode(), POINTER_TEMP.decode(), VERSION_TEMP.decode())
-_STATES = {b"true\n": True, b"false\n": False}
+STATES = {b"true\n": True, b"false\n": False}
+"""What the bytes of a sidecar say; no others do (store §4.1)."""
 # What a damaged card or a foreign owner answers. Anything else (descriptors used up, say) is about this process and
 # must not make a good version look torn.
 _UNREADABLE = {errno.EIO, errno.EACCES, errno.EPERM, errno.EUCLEAN, errno.EBADMSG, errno.EFBIG}
@@ -140,7 +141,7 @@ def archive_state(folder: int, path: str) -> bool:
     """
     try:
         data, _ = read_regular(folder, SIDECAR)
-        return _STATES[data]
+        return STATES[data]
     except FileNotFoundError:
         raise
     except (KeyError, OSError) as error:

@@ -13,13 +13,14 @@ One commit at a time: the next may be prepared when the last is settled or aband
 
 import os
 import weakref
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping
 
 import msgspec
 
 from app.protocol.paths import sort_key
 from app.protocol.tables import LookupRow
 from app.protocol.text import Log
+from app.search.answer import Answer
 from app.search.catalog import Catalog
 from app.search.index import Match
 from app.search.query import Query
@@ -144,7 +145,7 @@ class World:
     def _load(self, *, migrated: bool) -> Held:
         held = Held(Indexes(self._recall), Skips(self._log))
         items = walk(self._root, self._documents, self._now, known={}, migrated=migrated)
-        fill(held.indexes, self._documents, items, held.skips, self._log)
+        fill(held.indexes, self._documents, items, held.skips, self._log, first=True)
         self._log("info", "content hash index built", entries=len(held.indexes.hashes))
         self._log("info", "lookup catalog built", entries=len(held.indexes.searches.catalog))
         return held
@@ -226,6 +227,14 @@ class World:
         Reads a document for each; the indexes must not have changed since `match`.
         """
         return self._held.indexes.searches.index.rows(query, matches, self._matched_body)
+
+    def task(self, query: Query, reader: Reader) -> Answer:
+        """The sections that cover a task together (task §1). Raises `Fault` if the query has no term."""
+        return self._held.indexes.searches.index.task(query, reader, self._matched_body)
+
+    def task_steps(self, query: Query, reader: Reader) -> Generator[None, None, Answer]:
+        """The same, a few milliseconds at a time; the indexes must not change until it is at its end."""
+        return self._held.indexes.searches.index.task_steps(query, reader, self._matched_body)
 
     def _matched_body(self, path: str, number: int) -> bytes | None:
         stamp = self._held.indexes.stamps.get(path)

@@ -9,12 +9,15 @@ import json
 import os
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
+from app.protocol.paths import sort_key
+from app.search.entry import Entry, entry_of
 from app.world.transfer import import_tree
 from app.world.world import World
 
-_BESIDE = Path(__file__).resolve().parents[3] / "shared" / "data"
+DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 _MEMORY_DISK = Path("/dev/shm")
 NOW = 1_700_000_000.0
 
@@ -23,7 +26,7 @@ def options(about: str | None) -> argparse.ArgumentParser:
     """The options that every bench of these data has."""
     parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true", help="one object: figure -> number")
-    parser.add_argument("--data", metavar="DIR", type=Path, default=_BESIDE, help=f"the data ({_BESIDE})")
+    parser.add_argument("--data", metavar="DIR", type=Path, default=DATA, help=f"the data ({DATA})")
     return parser
 
 
@@ -55,3 +58,25 @@ def fill(root: Path, data: Path) -> int:
     held = world.figures.body_bytes
     world.close()
     return held
+
+
+def documents(data: Path) -> Iterator[tuple[Entry, bytes]]:
+    """Every document of the corpus in path order, with the metadata a publisher would give it; read one by one."""
+    root = data / "corpus"
+    given = json.loads((data / "metadata.json").read_text("utf-8"))
+    names = ["/" + file.relative_to(root).as_posix() for file in root.rglob("*.md")]
+    for path in sorted(names, key=sort_key):
+        body = (root / path[1:]).read_bytes()
+        about = given.get(path[1:], {})
+        metadata = {"title": about.get("title", ""), "tags": ",".join(about.get("tags", ()))}
+        if "importance" in about:
+            metadata["importance"] = str(about["importance"])
+        yield (
+            entry_of(path, {key: value for key, value in metadata.items() if value}, body, 1_700_000_000),
+            body,
+        )
+
+
+def moved(entry: Entry, folder: str) -> Entry:
+    """The same document under another folder."""
+    return entry_of(folder + entry.path, {**entry.metadata, "title": entry.title}, b"", entry.modified)

@@ -1,12 +1,13 @@
 """What a reload costs: its time beside that of a full rebuild, what FETCH feels of it, and the memory it takes.
 
-`python -m tests.bench.reload [--json] [--folder DIR]`. The world is 1,640 documents with 11 MB of text, made up, or the `.md` files
-below DIR. The real server runs as a process of its own, and is asked over loopback by one client, one FETCH after another.
+`python -m tests.bench.reload [--json] [--folder DIR]`. The world is the `.md` files below DIR, or those of the developers' corpus, or
+without either 1,640 documents with 11 MB of text, made up of words that hardly repeat. The real server runs as a process of its own, and is asked over loopback by one client, one FETCH after another.
 
 - `reload_10_of_1640_vs_full`: time of a reload that finds 10 changed documents, over that of one that finds all changed (and so
   builds every index anew); medians of several, as the server reports them. The peer of both is the same server.
 - `fetch_p99_during_vs_idle`: the 99th percentile of FETCH while full rebuilds run one after another, over that without.
-- `peak_per_body`: the most anonymous memory during those rebuilds, above that of a server with an empty world, over the bytes of all bodies.
+- `peak_per_body`: the most anonymous memory of the server during those rebuilds, above that of a server with an empty world, over the
+  bytes of all bodies; `peak_with_builder_per_body` counts the process that builds for it too, shared pages once.
 """
 
 import argparse
@@ -27,6 +28,8 @@ import trio
 
 from app.client.client import Client
 from app.server.runtime import Ask, NoAnswer, ask, servers
+from tests.bench.devdata import DATA
+from tests.bench.processes import Peak, anonymous, peak_of
 
 DOCUMENTS = 1_640
 BODY_BYTES = 11_000_000
@@ -84,6 +87,8 @@ class Server:
 
     def __init__(self, process: "subprocess.Popen[bytes]", runtime: str) -> None:
         self.pid = process.pid
+        self.starting = Peak()
+        """The most memory until it answered."""
         self._runtime = runtime
         self.port = int(self.ask(Ask("status"))["address"].rpartition(":")[2])
 
@@ -104,16 +109,9 @@ class Server:
         milliseconds: float = answer["milliseconds"]
         return milliseconds / 1000
 
-    def anonymous(self) -> int:
-        """Bytes of anonymous memory."""
-        for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
-            if line.startswith("RssAnon:"):
-                return int(line.split()[1]) * 1024
-        raise AssertionError("no such line")
-
 
 @contextmanager
-def running(root: Path, scratch: Path) -> Iterator[Server]:
+def running(root: Path, scratch: Path, **variables: str) -> Iterator[Server]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("DEMARKUS_")}
     environment |= {
         "DEMARKUS_ROOT": str(root),
@@ -124,10 +122,14 @@ def running(root: Path, scratch: Path) -> Iterator[Server]:
         "DEMARKUS_LOG_LEVEL": "error",
         "DEMARKUS_STATE_DIR": str(scratch / "state"),
         "DEMARKUS_RUNTIME_DIR": str(scratch / "run"),
+        **variables,
     }
     process = subprocess.Popen([sys.executable, "-m", "app.commands.program", "serve"], env=environment)
     try:
-        yield Server(process, str(scratch / "run"))
+        with peak_of(process.pid) as peak:
+            server = Server(process, str(scratch / "run"))
+        server.starting = peak
+        yield server
     finally:
         process.terminate()
         process.wait(20)
@@ -153,7 +155,6 @@ async def measure(server: Server, world: World, empty: int) -> dict[str, float]:
         few.append(await trio.to_thread.run_sync(server.reload))
     idle: list[float] = []
     during: list[float] = []
-    peak = 0
     async with Client("127.0.0.1", server.port, insecure=True) as client:
         await client.fetch(ONE)
         stop = trio.Event()
@@ -161,7 +162,6 @@ async def measure(server: Server, world: World, empty: int) -> dict[str, float]:
             nursery.start_soon(fetch_times, client, idle, stop)
             await trio.sleep(IDLE_SECONDS)
             stop.set()
-        stop = trio.Event()
 
         async def rebuild() -> None:
             for _ in range(ROUNDS):
@@ -173,13 +173,9 @@ async def measure(server: Server, world: World, empty: int) -> dict[str, float]:
                     full.append(await trio.to_thread.run_sync(server.reload))
                     over.set()
                 during.extend(times)
-            stop.set()
 
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(rebuild)
-            while not stop.is_set():
-                peak = max(peak, server.anonymous())
-                await trio.sleep(0.02)
+        with peak_of(server.pid) as peak:
+            await rebuild()
     ten, whole = statistics.median(few), statistics.median(full)
     return {
         "reload_10_of_1640_vs_full": ten / whole,
@@ -192,8 +188,9 @@ async def measure(server: Server, world: World, empty: int) -> dict[str, float]:
         "fetch_during_p99_ms": p99(during) * 1e3,
         "fetch_during_max_ms": max(during) * 1e3,
         "fetches_during": len(during),
-        "peak_per_body": (peak - empty) / world.body_bytes,
-        "rest_per_body": (server.anonymous() - empty) / world.body_bytes,
+        "peak_per_body": (peak.alone - empty) / world.body_bytes,
+        "peak_with_builder_per_body": (peak.together - empty) / world.body_bytes,
+        "rest_per_body": (anonymous(server.pid) - empty) / world.body_bytes,
         "documents": len(world.files),
         "body_mb": world.body_bytes / 1e6,
     }
@@ -210,9 +207,10 @@ def main() -> None:
         scratch = Path(name)
         (scratch / "empty").mkdir()
         with running(scratch / "empty", scratch) as server:
-            empty = server.anonymous()
+            empty = anonymous(server.pid)
         world = World(scratch / "world")
-        world.fill(given.folder)
+        corpus = str(DATA / "corpus") if (DATA / "corpus").is_dir() else None
+        world.fill(given.folder or corpus)
         with running(world.root, scratch) as server:
             figures = trio.run(measure, server, world, empty)
     if given.json:

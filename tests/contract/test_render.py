@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from app.protocol.message import Response, encode_response
-from app.protocol.tables import LookupRow, lookup_body, parse_lookup_body
+from app.protocol.tables import Form, LookupRow, lookup_body, parse_lookup_body
 
 CASES = json.loads((Path(__file__).parent / "vectors" / "render.json").read_text("utf-8"))["cases"]
 
@@ -31,8 +31,8 @@ def rows_of(case: dict[str, Any]) -> list[LookupRow]:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
 def test_body(case: dict[str, Any]) -> None:
-    snippets = case["match_sent"] == "body"
-    assert lookup_body(case["query"], case["scope"], rows_of(case), snippets) == case["body"].encode()
+    form: Form = "body" if case["match_sent"] == "body" else "catalog"
+    assert lookup_body(case["query"], case["scope"], rows_of(case), form) == case["body"].encode()
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])

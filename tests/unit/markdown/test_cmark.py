@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 
-from app.markdown.cmark import Title, blocks
+from app.markdown.cmark import Title, blocks, targets
 from app.markdown.verbatim import Verbatim
 from tests.unit.markdown.documents import MARKDOWN
 
@@ -121,3 +121,35 @@ def test_no_text_raises(text: str) -> None:
         if isinstance(block, Title):
             assert 1 <= block.level <= 6
             assert 1 <= block.line <= text.count("\n") + 1
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (b"[a](x.md) *[b](<y z.md> 't')*\n\n> - [c][1]\n\n[1]: /q#r\n", ["x.md", "y z.md", "/q#r"]),
+        (b"# [in a title](t.md)\n\nSetext [two](u.md)\n===\n", ["t.md", "u.md"]),
+        (b"<https://x.y> <a@b.c>\n", ["https://x.y", "mailto:a@b.c"]),
+        (b"![image](i.png) [![both](j.png)](k.md)\n", ["k.md"]),
+        (b"`[no](a)`\n\n    [no](b)\n\n```\n[no](c)\n```\n\n<p>[no](d)</p>\n\n[none]\n[e]()\n", [""]),
+        (b"[&amp;](a&amp;b\\).md)\n\xff[x](\xff.md)\n", ["a&b).md", "\ufffd.md"]),
+        (b"", []),
+    ],
+)
+def test_links_lead_where_commonmark_says(text: bytes, found: list[str]) -> None:
+    assert targets(text) == found
+
+
+@settings(max_examples=100, deadline=None)
+@given(MARKDOWN)
+def test_no_text_breaks_the_search_for_links(text: str) -> None:
+    assert all(isinstance(target, str) for target in targets(text.encode("utf-8", "surrogatepass")))
+
+
+def test_looking_for_links_keeps_no_memory() -> None:
+    text = b"- [a](b.md) and <https://x.y>\n" * 1_000
+    for _ in range(20):
+        targets(text)
+    before = resident()
+    for _ in range(300):
+        targets(text)
+    assert resident() - before < 4 << 20

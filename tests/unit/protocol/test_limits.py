@@ -24,4 +24,6 @@ def test_the_numbers() -> None:
         "LOOKUP_LIMIT_MAX": 1000,
         "LOOKUP_TERMS_MAX": 32,
         "SNIPPET_MAX": 240,
+        "TASK_LIMIT_MAX": 5,
+        "TASK_QUERY_MAX": 4096,
     }

@@ -148,14 +148,22 @@ def test_odd_lines_of_a_history_are_passed_over() -> None:
 
 
 def test_a_heading_cannot_be_broken_by_the_query() -> None:
-    body = lookup_body("a\n| b\r\nc", "/", [], False)
+    body = lookup_body("a\n| b\r\nc", "/", [], "catalog")
     assert body.startswith(b'\n# Lookup matches for "a \\| b c" in /\n\n| Path |')
+
+
+def test_the_query_of_a_task_is_cut_in_the_heading() -> None:
+    body = lookup_body(" ".join(["word"] * 30), "/", [], "task")
+    assert body.startswith(b'\n# Lookup matches for "%b\xe2\x80\xa6" in /\n' % (b"word " * 24))
+    assert lookup_body("x" * 120, "/", [], "task").startswith(
+        b'\n# Lookup matches for "%b" in' % (b"x" * 120)
+    )
 
 
 def test_a_path_that_is_not_utf8() -> None:
     row = LookupRow("/\udcff.md", "", 0.5, "t", (), "")
-    assert b"| /\xff.md | 0.50 | t |  |\n" in lookup_body("q", "/", [row], False)
-    assert parse_lookup_body(lookup_body("q", "/", [row], False)) == [row]
+    assert b"| /\xff.md | 0.50 | t |  |\n" in lookup_body("q", "/", [row], "catalog")
+    assert parse_lookup_body(lookup_body("q", "/", [row], "catalog")) == [row]
 
 
 @pytest.mark.parametrize(
@@ -173,7 +181,7 @@ def test_a_path_that_is_not_utf8() -> None:
     ],
 )
 def test_odd_lines_of_a_table_are_passed_over(line: str) -> None:
-    body = lookup_body("q", "/", [LookupRow("/a", "", 0.5, "t", ("x",), "")], False)
+    body = lookup_body("q", "/", [LookupRow("/a", "", 0.5, "t", ("x",), "")], "catalog")
     expected = parse_lookup_body(body)
     assert len(expected) == 1
     assert parse_lookup_body(body + line.encode() + b"\n") == expected
@@ -186,7 +194,7 @@ def test_what_holds_no_table_gives_no_rows() -> None:
 
 
 def test_long_odd_bodies_are_read_in_no_long_time() -> None:
-    head = lookup_body("q", "/", [], True)
+    head = lookup_body("q", "/", [], "body")
     for noise in (b"\\" * 300_000, b"x" * 300_000, b"|" * 300_000, b"| " * 150_000, b"#" * 300_000):
         assert parse_lookup_body(head + noise) == []
     for noise in (b"- [" * 100_000, b"- [" + b"](" * 150_000):
@@ -214,15 +222,17 @@ rows = st.builds(
 @settings(max_examples=200, deadline=None)
 @given(st.text(max_size=20), st.lists(rows, max_size=4))
 def test_rows_are_read_back(query: str, table: list[LookupRow]) -> None:
-    assert parse_lookup_body(lookup_body(query, "/a|b", table, True)) == table
+    assert parse_lookup_body(lookup_body(query, "/a|b", table, "body")) == table
     bare = [msgspec.structs.replace(row, snippet="") for row in table]
-    assert parse_lookup_body(lookup_body(query, "/a|b", bare, False)) == bare
+    assert parse_lookup_body(lookup_body(query, "/a|b", bare, "catalog")) == bare
+    labelled = [msgspec.structs.replace(row, match="partial") for row in table]
+    assert parse_lookup_body(lookup_body(query, "/a|b", labelled, "task")) == labelled
 
 
 @settings(max_examples=150, deadline=None)
 @given(st.binary(max_size=80) | st.text(st.sampled_from("|\\# 0.5a\n"), max_size=60).map(str.encode))
 def test_any_bytes_are_read(noise: bytes) -> None:
-    for body in (noise, lookup_body("q", "/", [], True) + noise):
+    for body in (noise, lookup_body("q", "/", [], "body") + noise):
         parse_lookup_body(body)
         parse_listing(body)
         parse_versions(body)

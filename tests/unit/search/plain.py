@@ -278,4 +278,4 @@ def filled(documents: Iterable[Document], recall: Recall) -> SectionIndex:
 
 def found(matches: Iterable[Match]) -> list[tuple[str, int, str, str]]:
     """Matches as `Plain.match` gives them."""
-    return [(match.path, match.version, match.anchor, match.heading) for match in matches]
+    return [(match.path, match.version, *match.cut[:2]) for match in matches]

@@ -121,6 +121,17 @@ def document(path: str, body: str, version: int = 1, **metadata: str) -> Documen
     return Plain("wide").put(path, metadata, body.encode(), version)
 
 
+def test_a_word_typed_decomposed_is_as_rare_as_its_own_sections_make_it() -> None:
+    """What stands above a section does not make a word frequent, whichever of its two spellings that is (lookup §8.4)."""
+    plain = Plain("wide")
+    plain.put("/a.md", {"tags": "caf\u00e9"}, "pump caf\u00e9\n\n# anchor\n\n# pump".encode(), 1)
+    index = filled(plain.documents.values(), "wide")
+    for spelling in ("caf\u00e9", "cafe\u0301"):
+        query = asked(f"pump {spelling}", "5")
+        assert found(index.match(query, Caller())) == plain.match(query, Caller())
+        assert [row[2] for row in found(index.match(query, Caller()))] == ["", "pump"]
+
+
 def test_the_text_shown_is_of_the_version_matched() -> None:
     index = filled([document("/a.md", "# One\n\nthe pump\n", version=7)], "wide")
     asked_for = []

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.protocol.fault import Fault
-from app.search.query import Query, parse_query
+from app.search.query import Query, parse_query, task_query
 
 
 def test_defaults() -> None:
@@ -131,3 +131,30 @@ def test_any_metadata_is_a_query_or_a_fault(metadata: dict[str, str]) -> None:
     else:
         outcome = 1 <= query.limit <= 1000 and len(query.terms) <= 32 and query.text == query.text.strip(" ")
     assert outcome
+
+
+@pytest.mark.parametrize(
+    ("metadata", "message"),
+    [
+        ({"query": "x", "limit": "x", "filter": "x"}, "query must be at least 2 characters"),
+        ({"query": "é" * 2049, "limit": "x", "filter": "x"}, "query must be at most 4096 bytes"),
+        ({"query": "a b", "limit": "x", "filter": "x"}, "invalid limit"),
+        ({"query": "a b", "filter": "x"}, 'invalid filter clause "x": must be key=value'),
+        ({"query": "a b"}, "query has no word to look for"),
+        ({"query": "*"}, "query has no word to look for"),
+    ],
+)
+def test_checks_of_a_task_in_their_order(metadata: dict[str, str], message: str) -> None:
+    with pytest.raises(Fault) as caught:
+        parse_query("/", metadata | {"match": "task"}).require_terms()
+    assert (caught.value.status, caught.value.message) == ("bad-request", message)
+    with pytest.raises(Fault) as caught:
+        task_query(metadata["query"], limit=metadata.get("limit", ""), filters=metadata.get("filter", ""))
+    assert caught.value.message == message
+
+
+def test_a_task_has_no_cap_of_words_and_five_rows() -> None:
+    words = " ".join(f"t{number}" for number in range(40))
+    query = parse_query("/d", {"query": words, "match": "task", "limit": "9", "filter": "tag=x"})
+    assert (query.limit, query.mode, query.echo, query.filter.tags) == (5, "task", True, ("x",))
+    assert task_query(words, "/d", document="/d/a.md").document == "/d/a.md"

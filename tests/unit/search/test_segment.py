@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given, settings
 
-from app.search.extract import Batch, Gathered, extract, gather, packed
+from app.search.extract import Batch, Gathered, alone, extract, gather
 from app.search.postings import BLOCK, HEADING, SOURCE, TAG, TF, TITLE, Lists
 from app.search.segment import Segment, join
 from tests.unit.search.plain import WORLDS, Document, Plain
@@ -35,7 +35,7 @@ def together(chosen: list[Document]) -> bytes:
     for document in chosen:
         assert batch.takes(gathered(document))
         batch.add(gathered(document))
-    return batch.packed()
+    return bytes(batch.framed().buffer())
 
 
 def merged(sources: list[tuple[bytes, set[int]]], slice_: int = 50) -> bytes:
@@ -99,7 +99,7 @@ def test_merging_gives_what_packing_together_gives(world: World) -> None:
     chosen = documents(world)
     half = len(chosen) // 2
     expected = together(chosen)
-    singles = [(packed(gathered(document)), set[int]()) for document in reversed(chosen)]
+    singles = [(bytes(alone(gathered(document)).buffer()), set[int]()) for document in reversed(chosen)]
     assert merged(singles) == expected
     assert merged(singles, slice_=10**9) == expected
     interleaved = [(together(chosen[0::2]), set[int]()), (together(chosen[1::2]), set[int]())]
@@ -132,7 +132,7 @@ def test_a_term_goes_with_its_last_posting() -> None:
 @pytest.mark.parametrize("count", [0, 1, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK])
 def test_blocks_of_terms(count: int) -> None:
     words = [f"w{number:03}" for number in range(count)]
-    buffer = packed(gathered(one("/a.md", " ".join(words), title="=")))
+    buffer = alone(gathered(one("/a.md", " ".join(words), title="="))).buffer()
     postings = Segment(buffer).postings
     assert postings.terms(0, postings.size) == [word.encode() for word in words]
     assert sum(postings.weights()) == sum(len(lists.levels) for lists in postings.kinds)

@@ -192,7 +192,7 @@ def test_one_row_for_each_section_and_a_table_that_nothing_breaks() -> None:
     assert len(rows) == 1
     assert len(rows[0].snippet.encode()) <= 240
     for row in (*rows, *world.rows("pipe")):
-        (parsed,) = parse_lookup_body(lookup_body("pump x", "/", [row], True))
+        (parsed,) = parse_lookup_body(lookup_body("pump x", "/", [row], "body"))
         assert parsed == row
 
 

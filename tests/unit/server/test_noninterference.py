@@ -99,6 +99,9 @@ def questions() -> Iterable[Request]:
         yield Request("FETCH", "/sha256-" + hashlib.sha256(body).hexdigest())
     for keys in ({"query": "one"}, {"query": "one two", "limit": "2"}, {"query": "*", "filter": "tag=one"}):
         yield Request("LOOKUP", "/", keys)
+    for task in ("one", "one two three", '"one way"', "tow plain", "indx", "b.md", "a b"):
+        yield Request("LOOKUP", "/", {"query": task, "match": "task"})
+        yield Request("LOOKUP", "/p", {"query": task, "match": "task", "filter": "tag=two"})
 
 
 QUESTIONS = list(questions())

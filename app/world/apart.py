@@ -1,0 +1,143 @@
+"""Heavy work in a process of its own, beside which this one goes on answering.
+
+An index over a whole world takes seconds of Python and millions of small objects. Done here, the first would hold up
+every request, since threads share one interpreter, and the second would leave memory in pieces that never goes back to
+the system. So the work is done by a copy of the process (fork), which sees everything that is here without being
+told, and on another core; only its results come back, bytes in pages of their own.
+
+The copy has one thread, the one that made it, whatever locks the others held: the work must not log and must not wait
+for anybody. It keeps no descriptor but those it is given, above all no socket, so that it never stands in the way of the
+server's successor; and it is the one to go when memory runs out.
+"""
+
+import gc
+import mmap
+import os
+import resource
+import signal
+import struct
+import sys
+import traceback
+import warnings
+from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
+
+from app.markdown.cmark import only_thread
+from app.world.errors import WorldError
+
+__all__ = ["ApartFailed", "Parcel", "apart"]
+
+Parcel = tuple[int, Iterable[bytes | memoryview]]
+"""A result on its way: how many bytes, and the pieces they are in."""
+
+_SIZE = struct.Struct("=q")
+_END = -1
+NICE = 10
+"""The work waits for requests, on boards whose cores are few."""
+FIRST_TO_GO = "900"
+"""Of 1,000: what the kernel ends first when memory runs out."""
+
+
+class ApartFailed(WorldError):
+    """The work could not be done in a process of its own."""
+
+
+def apart(work: Callable[[], Iterable[Parcel]], descriptors: Collection[int]) -> list[memoryview]:
+    """The results of a work that is done in a copy of this process, which keeps these descriptors open.
+
+    Takes a thread as long as it lasts; others go on. Raises `ApartFailed`.
+    """
+    reading, writing = os.pipe()
+    try:
+        with warnings.catch_warnings():
+            # Newer Pythons warn of forks beside threads, since locks may be held: see above.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            process = os.fork()
+    except OSError as error:
+        os.close(reading)
+        os.close(writing)
+        raise ApartFailed(f"no process for the index: {error.strerror}") from error
+    if process == 0:
+        _be_the_copy(work, writing, {*descriptors, writing})
+    os.close(writing)
+    try:
+        results = _received(reading)
+    finally:
+        os.close(reading)  # a copy that is still writing ends by that
+        _, status = os.waitpid(process, 0)
+    if status or results is None:
+        raise ApartFailed(f"the process that made the index ended early, status {status}")
+    return results
+
+
+def _received(reading: int) -> list[memoryview] | None:
+    """All results, None if the last is missing."""
+    results: list[memoryview] = []
+    while True:
+        head = bytearray(_SIZE.size)
+        if not _read_into(reading, memoryview(head)):
+            return None
+        (size,) = _SIZE.unpack(head)
+        if size == _END:
+            return results
+        # Pages of their own go back to the system with the last reference to the result.
+        pages = memoryview(mmap.mmap(-1, max(size, 1), mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))[:size]
+        if not _read_into(reading, pages):
+            return None
+        results.append(pages)
+
+
+def _read_into(reading: int, space: memoryview) -> bool:
+    """Fill the space; whether there was enough."""
+    at = 0
+    while at < len(space):
+        count = os.readv(reading, [space[at:]])
+        if not count:
+            return False
+        at += count
+    return True
+
+
+def _be_the_copy(work: Callable[[], Iterable[Parcel]], writing: int, descriptors: Collection[int]) -> None:
+    """What the copy does; it never returns."""
+    status = 1
+    try:
+        _let_go(descriptors)
+        only_thread()
+        gc.freeze()  # looking at what came with the copy would make copies of its pages
+        for size, pieces in work():
+            _write(writing, _SIZE.pack(size))
+            for piece in pieces:
+                _write(writing, piece)
+        _write(writing, _SIZE.pack(_END))
+        status = 0
+    except BrokenPipeError:
+        pass  # the server is gone, or has lost interest
+    except BaseException:
+        traceback.print_exc(file=sys.__stderr__)
+    finally:
+        os._exit(status)
+
+
+def _let_go(descriptors: Collection[int]) -> None:
+    """Leave behind what belongs to the server alone."""
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    begin = 3
+    for kept in sorted(descriptors):
+        os.closerange(begin, kept)
+        begin = kept + 1
+    os.closerange(begin, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+    # Both are wishes: a unit's system call filter may refuse the first, and there need not be a /proc.
+    with suppress(OSError):
+        os.nice(NICE)
+    with suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+        file.write(FIRST_TO_GO)
+
+
+def _write(writing: int, piece: bytes | memoryview) -> None:
+    view = memoryview(piece)
+    while view:
+        view = view[os.write(writing, view) :]
