@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -54,18 +55,41 @@ def test_only_folders_of_this_program_that_nobody_uses_are_removed(
     reused = folder(tmp_path, foreigner, mark=start.MARK)  # the number now belongs to another program
     foreign = folder(tmp_path, 2, mark=None)
     leftover = folder(tmp_path, ended, mark=start.MARK)
+    held = folder(tmp_path, 2**31 - 1, mark=start.MARK)  # by a process that cannot be seen from here
     (tmp_path / "_MEI-notes").mkdir()
     elsewhere = tmp_path / "elsewhere"
     folder(elsewhere, ended, mark=start.MARK)
     (tmp_path / f"_MEI{ended:08x}linked").symlink_to(elsewhere)
     (leftover / "link").symlink_to(elsewhere)
 
-    start.remove_leftovers(str(own), os.getpid())
-
+    command = ["flock", "--shared", held / start.MARK, "sh", "-c", "echo; read _"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        holder.stdout.readline()
+        start.remove_leftovers(str(own), os.getpid())
+        assert held.exists()
+        holder.communicate(b"\n")
     assert not leftover.exists()
     assert not reused.exists()
     assert all(path.exists() for path in (own, running, foreign, tmp_path / "_MEI-notes"))
     assert len(list(elsewhere.iterdir())) == 1
+    start.remove_leftovers(str(own), os.getpid())
+    assert not held.exists()
+
+
+def test_the_mark_is_held_as_long_as_the_process_lives(start: ModuleType, tmp_path: Path) -> None:
+    used = folder(tmp_path, 1, mark=start.MARK)
+    program = (
+        f"import runpy; runpy.run_path({start.__file__!r})['hold']({str(used)!r}); print(flush=True); input()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        assert start._is_held(str(used))
+        process.communicate(b"\n")
+    assert not start._is_held(str(used))
 
 
 def test_a_folder_that_cannot_be_listed_is_no_error(start: ModuleType, tmp_path: Path) -> None:
