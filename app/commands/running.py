@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from app.commands.outcomes import Exit, Failure
 
 if TYPE_CHECKING:
+    from app.commands.shapes import ServerStatus
     from app.server.runtime import Ask
 
 PATIENCE = 600.0
@@ -18,6 +19,12 @@ Place = tuple[str, str]
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     """`--root`, `--runtime-dir`, `--json`."""
+    server_arguments(parser)
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of text")
+
+
+def server_arguments(parser: argparse.ArgumentParser) -> None:
+    """`--root`, `--runtime-dir`."""
     parser.add_argument(
         "--root",
         metavar="DIR",
@@ -30,7 +37,15 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         default="",
         help="where its socket is; else $DEMARKUS_RUNTIME_DIR, and where servers usually have it",
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead of text")
+
+
+def status_of(root: str | None, runtime_dir: str = "") -> "ServerStatus":
+    """How the server of a content root is, or the only one there is. Raises `Failure`."""
+    import msgspec
+
+    from app.commands import shapes
+
+    return msgspec.convert(server_of(root, runtime_dir)[1], shapes.ServerStatus)
 
 
 def server_of(root: str | None, runtime_dir: str = "") -> tuple[Place, dict[str, Any]]:

@@ -107,7 +107,7 @@ async def _serve_and_ask(steps: _Steps, scratch: str, token: str, log: int) -> N
     os.mkdir(root)
     fingerprint = make_own(state, "").fingerprint
     steps.done(f"certificate: {fingerprint}")
-    foreign = ("DEMARKUS_", "NOTIFY_", "WATCHDOG_")
+    foreign = ("DEMARKUS_", "NOTIFY_", "WATCHDOG_", "LISTEN_")
     environment = {name: value for name, value in os.environ.items() if not name.startswith(foreign)} | {
         "DEMARKUS_LISTEN": "127.0.0.1",
         "DEMARKUS_PORT": "0",

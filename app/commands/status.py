@@ -8,12 +8,9 @@ from app.commands.terminal import answer, line
 
 
 def run(options: argparse.Namespace) -> int:
-    import msgspec
-
     from app.commands import shapes
 
-    _, told = running.server_of(options.root, options.runtime_dir)
-    status = msgspec.convert(told, shapes.ServerStatus)
+    status = running.status_of(options.root, options.runtime_dir)
     if options.json:
         answer(shapes.encode(status))
         return 0

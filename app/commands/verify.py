@@ -39,7 +39,9 @@ def run(options: argparse.Namespace) -> int:
 
         answer(
             shapes.encode(
-                shapes.Verify(root, not faults, faults, tally.documents, tally.versions, tally.plain)
+                shapes.Verify(
+                    root, not faults, faults, tally.documents, tally.versions, tally.plain, tally.unfinished
+                )
             )
         )
         return Exit.FAILED if faults else Exit.DONE
@@ -49,6 +51,8 @@ def run(options: argparse.Namespace) -> int:
             f"no documents, but plain files that no server serves: {', '.join(tally.plain[:_SHOWN])}{more} "
             f"({len(tally.plain)}); `import` makes documents of them"
         )
+    for one in tally.unfinished:
+        note(one)
     if not tally.documents and not faults:
         note(f"{root} is an empty world: there are no documents in it")
     else:

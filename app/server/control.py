@@ -35,6 +35,8 @@ class Status(msgspec.Struct, kw_only=True):
     address: str
     root: str
     folder: str
+    tokens: str | None
+    read_only: bool
     documents: int
     sections: int
     index_bytes: int

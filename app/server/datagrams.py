@@ -1,4 +1,4 @@
-"""The UDP socket: one for IPv4 and IPv6, read until it is empty, written with as few system calls as the kernel allows.
+"""A UDP socket, mostly one for IPv4 and IPv6: read until it is empty, written with as few system calls as the kernel allows.
 
 Nothing that a network can do may come out of here as an exception: an ICMP error reported on the socket, a full send buffer and an
 unreachable client are all the same to QUIC, a datagram that did not arrive. Knows nothing of QUIC and does not wait: the event loop does.
@@ -49,6 +49,19 @@ class Datagrams:
         """Closes the socket; what is in the backlog is lost."""
         self.backlog.clear()
         self.socket.close()
+
+    @property
+    def address(self) -> str:
+        """Where it listens, as it is dialled: `:6309` if that is every address of both families."""
+        name = self.socket.getsockname()
+        if name[0] == "::" and not self.socket.getsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY):
+            return f":{self.port}"
+        host = plain_host(name)
+        return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
+
+    def reaches(self, address: Address) -> bool:
+        """Whether the address is one of this socket's family: that of a socket for both is IPv6."""
+        return (len(address) == 2) == (self.socket.family == socket.AF_INET)
 
     def receive(self) -> list[Datagram]:
         """What has arrived, at most `BATCH` datagrams, in order. An error that the kernel reports in between is no datagram."""
@@ -132,12 +145,17 @@ def bind(port: int, host: str | None = None, *, log: Log) -> Datagrams:
     try:
         if sock.family == socket.AF_INET6:
             sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-        received = _enlarge(sock, socket.SO_RCVBUF, getattr(socket, "SO_RCVBUFFORCE", 33))
-        sent = _enlarge(sock, socket.SO_SNDBUF, getattr(socket, "SO_SNDBUFFORCE", 32))
         sock.bind((host, port))
     except BaseException:
         sock.close()
         raise
+    return adopt(sock, log=log)
+
+
+def adopt(sock: socket.socket, *, log: Log) -> Datagrams:
+    """A bound socket, with buffers as large as the system lets them be; says so if that is less than wanted."""
+    received = _enlarge(sock, socket.SO_RCVBUF, getattr(socket, "SO_RCVBUFFORCE", 33))
+    sent = _enlarge(sock, socket.SO_SNDBUF, getattr(socket, "SO_SNDBUFFORCE", 32))
     if min(received, sent) < BUFFER:
         log(
             "info",
@@ -181,14 +199,20 @@ def _has_ipv6() -> bool:
 
 
 def _enlarge(sock: socket.socket, option: int, force: int) -> int:
-    """Asks for the wanted buffer, past the system's limit where the process may; gives what the kernel granted, in bytes of payload."""
+    """Asks for the wanted buffer, past the system's limit where the process may; gives what there is then, in bytes of payload.
+
+    A socket that was inherited with a large one keeps it: asking without that right would make it smaller.
+    """
+    # The kernel counts its own overhead as much again.
+    if (granted := sock.getsockopt(socket.SOL_SOCKET, option) // 2) >= BUFFER:
+        return granted
     for asked in (force, option):
         try:
             sock.setsockopt(socket.SOL_SOCKET, asked, BUFFER)
         except OSError:
             continue
         break
-    return sock.getsockopt(socket.SOL_SOCKET, option) // 2  # the kernel counts its own overhead as much again
+    return sock.getsockopt(socket.SOL_SOCKET, option) // 2
 
 
 def _segments(sock: socket.socket) -> bool:

@@ -1,6 +1,6 @@
-"""The server's end of the network: one UDP socket, the connections on it, and the loop that drives them.
+"""The server's end of the network: the UDP socket, one or one for each address family, the connections on it, and the loop that drives them.
 
-A turn drains the socket, lets every touched connection work through what came, and sends what it has to say in one go; a request whose answer
+A turn drains it, lets every touched connection work through what came, and sends what it has to say in one go; a request whose answer
 is at hand is answered inside the turn, without a task. An answer computed later gets a turn of its own at once. All timers are one task over one
 heap with lazy entries. The clock is trio's, which is monotonic: the wall clock of a board may be anything.
 
@@ -64,7 +64,7 @@ class Stats(msgspec.Struct, frozen=True):
 
 
 class Endpoint:
-    """Serves the Mark Protocol's transport on one socket: whole requests go to `answer`, its answers go back (wire §1)."""
+    """Serves the Mark Protocol's transport: whole requests go to `answer`, its answers go back (wire §1)."""
 
     def __init__(self, answer: Answer, certificate: Certificate, limits: Limits, *, log: Log) -> None:
         self._answer = answer
@@ -118,21 +118,27 @@ class Endpoint:
         self._listener.use_certificate(certificate)
 
     async def serve(
-        self, sock: Datagrams, *, task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED
+        self, *sockets: Datagrams, task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED
     ) -> None:
-        """Serves on this socket, which it closes at the end, until `drain` is done or the task is cancelled. Starts with the port."""
-        self._socket = sock
+        """Serves on these sockets, one or one for each address family, until `drain` is done or the task is cancelled; closes them at the end.
+
+        Starts with the port of the first.
+        """
+        self._sockets = sockets
         self._clock = trio.lowlevel.current_clock().current_time
         try:
             async with trio.open_nursery() as nursery:
                 self._nursery = nursery
                 nursery.start_soon(self._keep_time)
-                task_status.started(sock.port)
+                task_status.started(sockets[0].port)
                 with trio.CancelScope() as self._reading:
-                    await self._read()
+                    async with trio.open_nursery() as readers:
+                        for sock in sockets:
+                            readers.start_soon(self._read, sock)
         finally:
             self._close_all()
-            sock.close()
+            for sock in sockets:
+                sock.close()
 
     async def drain(self, grace: float = 10.0) -> None:
         """Ends a running `serve`, in less than `grace` seconds: no new connections and requests, running requests finish, idle clients are
@@ -153,15 +159,15 @@ class Endpoint:
             self._reading.cancel()
             self._close_all()
             with trio.move_on_at(begun + 0.95 * grace, shield=True):
-                while self._socket.backlog:
-                    await trio.lowlevel.wait_writable(self._socket.socket)
-                    self._socket.send_backlog()
+                for sock in self._sockets:
+                    while sock.backlog:
+                        await trio.lowlevel.wait_writable(sock.socket)
+                        sock.send_backlog()
             self._nursery.cancel_scope.cancel()
 
     # The loop.
 
-    async def _read(self) -> None:
-        sock = self._socket
+    async def _read(self, sock: Datagrams) -> None:
         while not self._reading.cancel_called:  # else `drain` may be waiting for the socket
             if sock.backlog:
                 await trio.lowlevel.wait_writable(sock.socket)
@@ -176,20 +182,28 @@ class Endpoint:
         touched: dict[Session, None] = {}
         strangers: list[Datagram] = []
         routes = self._shared.routes
-        for datagram in self._socket.receive():
-            target = destination(datagram[0])
-            if target is None:
-                continue
-            session = routes.get(target)
-            if session is None:
-                strangers.append(datagram)
-            else:
-                self._give(session, datagram, touched, now)
+        for sock in self._sockets:
+            for datagram in sock.receive():
+                target = destination(datagram[0])
+                if target is None:
+                    continue
+                session = routes.get(target)
+                if session is None:
+                    strangers.append(datagram)
+                else:
+                    self._give(session, datagram, touched, now)
         for session in touched:
             if not session.over:  # closed in this very turn
                 self._settle(session, now)
         if strangers:
             self._meet(strangers, now)
+
+    def _send(self, datagrams: list[Datagram]) -> None:
+        if len(self._sockets) == 1:
+            self._sockets[0].send(datagrams)
+            return
+        for sock in self._sockets:
+            sock.send([datagram for datagram in datagrams if sock.reaches(datagram[1])])
 
     def _give(self, session: Session, datagram: Datagram, touched: dict[Session, None], now: float) -> None:
         """Gives a connection a datagram."""
@@ -207,7 +221,7 @@ class Endpoint:
         except Exception as error:
             self._fail(session, error, now)
             return
-        self._socket.send(datagrams)
+        self._send(datagrams)
         if session.over:
             self._forget(session)
             return
@@ -321,7 +335,7 @@ class Endpoint:
                 answer = self._answer_to(head, data, address, now)
                 if answer is not None:
                     answers.append((answer, address))
-            self._socket.send(answers)
+            self._send(answers)
             self._patience.spend(time.thread_time() - begun)
 
     def _answer_to(self, head: First | None, data: bytes, address: Address, now: float) -> bytes | None:
@@ -385,7 +399,7 @@ class Endpoint:
 
     def _close(self, session: Session, now: float) -> None:
         try:
-            self._socket.send(session.close(now))
+            self._send(session.close(now))
         except Exception:  # after an error inside aioquic, closing may meet it again
             session.end()
         self._forget(session)

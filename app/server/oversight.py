@@ -83,6 +83,8 @@ class Oversight:
             address=self.address,
             root=_shown(os.path.abspath(self._settings.root)),
             folder=_shown(figures.root),
+            tokens=_shown(os.path.abspath(self._settings.tokens)) if self._settings.tokens else None,
+            read_only=self._settings.read_only,
             documents=figures.documents,
             sections=figures.sections,
             index_bytes=figures.index_bytes,

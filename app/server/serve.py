@@ -21,11 +21,11 @@ import trio
 
 from app import __version__
 from app.protocol.text import Log
-from app.server import control, runtime
+from app.server import control, inherited, runtime
 from app.server.admission import Limits
 from app.server.certificate import BadCertificate, Certificate
 from app.server.contents import Contents
-from app.server.datagrams import Datagrams, bind
+from app.server.datagrams import Datagrams, adopt, bind
 from app.server.dispatch import Dispatcher
 from app.server.endpoint import Endpoint
 from app.server.logs import LogWriter, guard_descriptors
@@ -145,7 +145,7 @@ class _Parts(msgspec.Struct, frozen=True):
     certificate: Certificate
     token_file: bytes
     tokens: TokenTable | None
-    socket: Datagrams
+    sockets: list[Datagrams]
 
 
 async def _serve(settings: Settings, log: Log, early: set[int], notifier: Notifier) -> None:
@@ -181,7 +181,7 @@ async def _start(settings: Settings, log: Log) -> _Parts:
         token_file, tokens = _load_tokens(settings, log)
     except (WorldError, BadCertificate, BadTokenFile) as error:
         raise CannotStart(str(error)) from error
-    return _Parts(world, certificate, token_file, tokens, _bind(settings, log))
+    return _Parts(world, certificate, token_file, tokens, _listen(settings, log))
 
 
 def _open_world(settings: Settings, log: Log) -> World:
@@ -213,6 +213,18 @@ def _load_tokens(settings: Settings, log: Log) -> tuple[bytes, TokenTable | None
     return data, tokens
 
 
+def _listen(settings: Settings, log: Log) -> list[Datagrams]:
+    """The sockets that were inherited, or else one of the server's own."""
+    try:
+        sockets = [adopt(found, log=log) for found in inherited.take(os.environ)]
+    except inherited.NotUsable as error:
+        raise CannotStart(str(error)) from error
+    if sockets:
+        log("info", "listening on inherited sockets", addr=" ".join(one.address for one in sockets))
+        return sockets
+    return [_bind(settings, log)]
+
+
 def _bind(settings: Settings, log: Log) -> Datagrams:
     address = f"{settings.listen or 'all addresses'}, UDP port {settings.port}"
     try:
@@ -222,6 +234,7 @@ def _bind(settings: Settings, log: Log) -> Datagrams:
             errno.EADDRINUSE: "another server has it; stop that one, or choose another with DEMARKUS_PORT or --port",
             errno.EACCES: "ports below 1024 need a privilege; choose another with DEMARKUS_PORT or --port",
             errno.EADDRNOTAVAIL: "the address is none of this machine's; see DEMARKUS_LISTEN",
+            errno.EAFNOSUPPORT: "this service may open no network sockets; start demarkus-appliance.socket, which has one for it",
         }
         cure = cures.get(error.errno or 0, "see DEMARKUS_LISTEN and DEMARKUS_PORT")
         raise CannotStart(f"cannot listen on {address} ({error.strerror}): {cure}") from error
@@ -251,8 +264,8 @@ async def _run(settings: Settings, log: Log, wishes: _Wishes, parts: _Parts, not
     async with trio.open_nursery() as nursery:
         if settings.tokens:
             nursery.start_soon(watch, settings.tokens, reloader.tokens_changed, log)
-        port = await nursery.start(endpoint.serve, parts.socket)
-        oversight.address = _shown_address(settings.listen, port)
+        oversight.address = parts.sockets[0].address
+        await nursery.start(endpoint.serve, *parts.sockets)
         nursery.start_soon(dispatcher.tidy)
         nursery.start_soon(oversight.rounds.run)
         nursery.start_soon(_reload, wishes, oversight)
@@ -310,10 +323,6 @@ def _limits(settings: Settings) -> Limits:
         rate=settings.rate_limit,
         burst=settings.rate_burst,
     )
-
-
-def _shown_address(listen: str, port: int) -> str:
-    return f"[{listen}]:{port}" if ":" in listen else f"{listen}:{port}"
 
 
 async def _reload(wishes: _Wishes, oversight: Oversight) -> None:

@@ -322,8 +322,13 @@ def _unquoted(value: str, where: str) -> str:
     raise BadSetting(f"{where}: the quote is not closed")
 
 
-def from_command_line(arguments: Sequence[str], environ: Mapping[str, str]) -> Settings:
-    """Settings of a command line and environment, with the file that `--config` names. Raises BadSetting."""
+def from_command_line(
+    arguments: Sequence[str], environ: Mapping[str, str], beneath: Mapping[str, str] | None = None
+) -> Settings:
+    """Settings of a command line and environment, with the file that `--config` names. Raises BadSetting.
+
+    `beneath` holds variables that count where the file does not name them.
+    """
     flags = flag_values(arguments)
     path = flags.pop(CONFIG_FLAG, "")
     file: dict[str, str] = {}
@@ -336,7 +341,7 @@ def from_command_line(arguments: Sequence[str], environ: Mapping[str, str]) -> S
         except UnicodeDecodeError:
             raise BadSetting(f"the settings file {path} is not UTF-8 text") from None
         file = file_settings(text, path)
-    return settings_from(flags, environ, file)
+    return settings_from(flags, environ, {**(beneath or {}), **file})
 
 
 def help_text() -> str:

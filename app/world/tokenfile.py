@@ -11,7 +11,7 @@ import os
 import re
 import secrets
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 import msgspec
@@ -54,6 +54,26 @@ def generate(label: str, paths: Sequence[str], operations: Sequence[str], file: 
         _parse(file, new)
         warnings = _replace(file, new)
     return Printed(raw + "\n", f"Token {go_quote(label)} appended to {file}\n{shown}", warnings)
+
+
+def mint_first(
+    label: str, paths: Sequence[str], operations: Sequence[str], file: str, show: Callable[[str], None]
+) -> bool:
+    """Mint the first token of a file that is there and empty; whether it was. `show` gets the raw token.
+
+    It is shown before it is kept. Power that fails in between costs a token that nobody has used yet; the other way
+    round it would leave a board with a token that nobody knows, and which is given no other. What `show` raises keeps it
+    from being kept. A file without tokens that is not empty, such as one where all were revoked, stays as it is.
+    Raises `TokenFileError`.
+    """
+    _check(label, paths, operations)
+    with _locked(file):
+        if _read(file):
+            return False
+        raw = secrets.token_hex(32)
+        show(raw)
+        _replace(file, _entry("", label, hash_of_token(raw), paths, operations).encode())
+    return True
 
 
 def list_tokens(file: str) -> Printed:

@@ -11,6 +11,7 @@ import os
 import re
 import shlex
 import sys
+import textwrap
 from collections.abc import Iterator
 from email.utils import formatdate
 from typing import NamedTuple
@@ -21,7 +22,8 @@ from app.commands.program import own_parser
 from app.server.settings import CONFIG_FLAG, TABLE
 
 PROJECT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-MAINTAINER = "The demarkus-appliance authors <demarkus-appliance@example.org>"
+MAINTAINER = "demarkus-appliance maintainers <noreply@demarkus-appliance.invalid>"
+"""Debian demands an address; the project has none, and this one cannot ever be somebody else's (RFC 2606)."""
 
 
 class Option(NamedTuple):
@@ -272,11 +274,24 @@ def changelog(_parser: Parser) -> str:
     out = []
     for section in sections:
         title, _, text = section.partition("\n")
-        entries = re.sub(r"(?m)^(?=.)", "  ", re.sub(r"(?m)^- ", "* ", text.strip()))
+        entries = "\n\n".join(_wrapped(paragraph) for paragraph in re.split(r"\n\n|\n(?=- )", text.strip()))
         out.append(
             f"{PROGRAM} ({title.split()[0]}) stable; urgency=medium\n\n{entries}\n\n -- {MAINTAINER}  {date}\n"
         )
     return "\n".join(out)
+
+
+def _wrapped(paragraph: str) -> str:
+    item = paragraph.startswith("- ")
+    text = " ".join(paragraph.removeprefix("- ").split())
+    return textwrap.fill(
+        text,
+        78,
+        initial_indent="  * " if item else "  ",
+        subsequent_indent="    " if item else "  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 FILES = {

@@ -4,12 +4,14 @@ One file is two processes: the boot loader unpacks libraries into a folder of it
 random characters; below $TMPDIR), starts itself again as Python, hands on every signal, waits, and removes the folder. Left to the program:
 
 - The boot loader may be killed without a word to its child, which would go on holding the port: the kernel is asked to end the child too.
-- A killed boot loader leaves its folder behind: the next start removes it, told from others by a file that only this program's folder holds.
+- A killed boot loader leaves its folder behind: the next start removes it, told from others by a file that only this program's folder holds, and
+  from those in use by a lock on that file. (Under the unit's protections no process sees another one, not even of its own service.)
 - What the boot loader put into the environment, LD_LIBRARY_PATH above all, is for this process alone: a program started from here gets what
   was there before, this program itself too, which then unpacks a folder of its own.
 """
 
 import ctypes
+import fcntl
 import os
 import re
 import shutil
@@ -30,6 +32,12 @@ def end_with(parent: int) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
+def hold(folder: str) -> None:
+    """Marks the folder as in use for as long as this process lives; the kernel sees to the end."""
+    descriptor = os.open(os.path.join(folder, MARK), os.O_RDONLY | os.O_CLOEXEC)
+    fcntl.flock(descriptor, fcntl.LOCK_SH)  # it stays open
+
+
 def restore_environment() -> None:
     """Gives back the environment that the program was started with; what is loaded here no longer needs the other."""
     for name in [name for name in os.environ if name.startswith("_PYI_")]:
@@ -42,7 +50,10 @@ def restore_environment() -> None:
 
 
 def remove_leftovers(beside: str, loader: int) -> None:
-    """Removes the folders beside this one whose boot loader is gone; `loader` is this one's. What stands in the way is left where it is."""
+    """Removes the folders beside this one that nobody uses; `loader` is this one's boot loader. What stands in the way is left where it is.
+
+    A folder whose boot loader can be seen at work is in use even without a lock: its Python has yet to start.
+    """
     parent = os.path.dirname(beside)
     try:
         own = _program_of(loader)
@@ -52,7 +63,9 @@ def remove_leftovers(beside: str, loader: int) -> None:
     for name in names:
         found = _FOLDER.fullmatch(name)
         path = os.path.join(parent, name)
-        if found is None or path == beside or not _is_ours(path) or _runs(int(found[1], 16), own):
+        if found is None or path == beside or not _is_ours(path) or _is_held(path):
+            continue
+        if _runs(int(found[1], 16), own):
             continue
         shutil.rmtree(path, ignore_errors=True)
 
@@ -62,6 +75,20 @@ def _is_ours(path: str) -> bool:
         return os.lstat(path).st_uid == os.getuid() and os.path.isfile(os.path.join(path, MARK))
     except OSError:
         return False
+
+
+def _is_held(path: str) -> bool:
+    try:
+        descriptor = os.open(os.path.join(path, MARK), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return True
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
 
 
 def _runs(process: int, program: str) -> bool:
@@ -83,6 +110,7 @@ def main() -> int:
     if unpacked is not None:
         loader = int(unpacked[1], 16)
         end_with(loader)
+        hold(folder)
         remove_leftovers(folder, loader)
     restore_environment()
     from app.commands.program import main as program

@@ -154,7 +154,7 @@ async def test_a_cancelled_endpoint_tells_its_clients_too() -> None:
 async def test_farewells_that_the_kernel_does_not_take_at_once() -> None:
     async with serving() as server, connected(server.port) as client:
         assert await client.ask(b"x") == b"x"
-        sock = server.endpoint._socket
+        sock = server.endpoint._sockets[0]
         genuine = sock._send_one
         refused: list[Datagram] = []
 
@@ -173,7 +173,7 @@ async def test_farewells_that_the_kernel_does_not_take_at_once() -> None:
 
 async def test_a_full_send_buffer_is_waited_for() -> None:
     async with serving() as server, connected(server.port) as client:
-        sock = server.endpoint._socket
+        sock = server.endpoint._sockets[0]
         genuine = sock._send_one
         refused: list[Datagram] = []
 

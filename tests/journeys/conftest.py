@@ -84,10 +84,18 @@ class Server:
 
 
 class StartServer(Protocol):
-    """`arguments` go to `serve`; `tokens` is the text of the token file, None for none; `ready=False` does not wait."""
+    """`arguments` go to `serve`; `tokens` is the text of the token file, None for none; `ready=False` does not wait.
+
+    `command` is what starts the program: it gets the program's command line as its last arguments.
+    """
 
     def __call__(
-        self, *arguments: str, tokens: str | None = ..., ready: bool = ..., **variables: str
+        self,
+        *arguments: str,
+        tokens: str | None = ...,
+        ready: bool = ...,
+        command: tuple[str, ...] = ...,
+        **variables: str,
     ) -> Server: ...
 
 
@@ -99,6 +107,7 @@ def start_server(tmp_path: Path) -> Iterator[StartServer]:
         *arguments: str,
         tokens: str | None = token_entry("journey", TOKEN, ["/**"], ["publish"]),
         ready: bool = True,
+        command: tuple[str, ...] = (),
         **variables: str,
     ) -> Server:
         folder = tmp_path
@@ -118,7 +127,7 @@ def start_server(tmp_path: Path) -> Iterator[StartServer]:
         environment |= {f"DEMARKUS_{name}": value for name, value in (given | variables).items()}
         with (folder / "log").open("wb") as log:
             process = subprocess.Popen(
-                [*PROGRAM, "serve", *arguments],
+                [*command, *PROGRAM, "serve", *arguments],
                 cwd=PROJECT,
                 env=environment,
                 stderr=log,

@@ -7,6 +7,7 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -84,7 +85,8 @@ def test_a_state_directory_that_cannot_be_written_is_a_warning(
 def test_what_keeps_it_from_starting_is_one_line_with_the_cure(
     start_server: StartServer, variables: dict[str, str], words: list[str]
 ) -> None:
-    line = refused(start_server(ready=False, **variables))
+    given: dict[str, Any] = {**variables}
+    line = refused(start_server(ready=False, **given))
     assert all(word in line for word in words), line
 
 

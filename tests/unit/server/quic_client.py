@@ -44,18 +44,20 @@ async def serving(
     host: str | None = LOOPBACK,
     port: int = 0,
     own: Certificate | None = None,
+    others: tuple[str, ...] = (),
     **limits: object,
 ) -> AsyncIterator[Server]:
-    """A running endpoint; at the end its task is cancelled, if it has not ended by then."""
+    """A running endpoint, with more sockets on the same port of `others`; at the end its task is cancelled, if it has not ended by then."""
     lines = Lines()
     endpoint = Endpoint(answer, own or certificate(), Limits(**limits), log=lines)  # type: ignore[arg-type]
     sock = bind(port, host, log=Lines())
+    more = [bind(sock.port, other, log=Lines()) for other in others]
     with trio.fail_after(PATIENCE):
         async with trio.open_nursery() as nursery:
             server = Server(endpoint, sock.port, lines, nursery)
 
             async def run(task_status: trio.TaskStatus[int]) -> None:
-                await endpoint.serve(sock, task_status=task_status)
+                await endpoint.serve(sock, *more, task_status=task_status)
                 server.stopped.set()
 
             assert await nursery.start(run) == sock.port

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from app.server import datagrams as module
-from app.server.datagrams import BACKLOG, BATCH, Datagrams, bind, plain_host
+from app.server.datagrams import BACKLOG, BATCH, Datagrams, adopt, bind, plain_host
 
 LOOPBACK = "127.0.0.1"
 
@@ -106,6 +106,40 @@ def test_granted_buffers_are_no_line(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = Lines()
     bind(0, LOOPBACK, log=lines).close()
     assert lines == []
+
+
+def test_a_large_buffer_that_was_inherited_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Asked for once more without the right to pass the system's limit, it would be cut down to that."""
+    sock = receiver()
+    options = (socket.SO_RCVBUF, socket.SO_SNDBUF)
+    granted = [sock.getsockopt(socket.SOL_SOCKET, option) for option in options]
+    monkeypatch.setattr(module, "BUFFER", 8192)
+    lines = Lines()
+    with adopt(sock, log=lines).socket:
+        assert [sock.getsockopt(socket.SOL_SOCKET, option) for option in options] == granted
+    assert lines == []
+
+
+@pytest.mark.parametrize(
+    ("family", "host", "only", "shown"),
+    [
+        (socket.AF_INET6, "::", 0, ":{}"),
+        (socket.AF_INET6, "::", 1, "[::]:{}"),
+        (socket.AF_INET6, "::1", 1, "[::1]:{}"),
+        (socket.AF_INET, "0.0.0.0", None, "0.0.0.0:{}"),
+        (socket.AF_INET, LOOPBACK, None, "127.0.0.1:{}"),
+    ],
+)
+def test_addresses_are_shown_as_they_are_dialled(
+    family: int, host: str, only: int | None, shown: str
+) -> None:
+    sock = socket.socket(family, socket.SOCK_DGRAM)
+    if only is not None:
+        sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, only)
+    sock.bind((host, 0))
+    with adopt(sock, log=Lines()).socket as adopted:
+        assert adopted is sock
+        assert Datagrams(sock).address == shown.format(sock.getsockname()[1])
 
 
 def test_receives_in_order_and_no_more_than_a_batch() -> None:

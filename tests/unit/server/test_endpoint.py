@@ -50,6 +50,16 @@ class TestTalking:
         ):
             assert (await four.ask(b"x"), await six.ask(b"x")) == (b"127.0.0.1", b"::1")
 
+    async def test_a_socket_for_each_address_family(self) -> None:
+        async with (
+            serving(lambda exchange: exchange.send(bytes(200_000)), others=("::1",)) as server,
+            connected(server.port, "127.0.0.1") as four,
+            connected(server.port, "::1") as six,
+        ):
+            assert (len(await four.ask(b"x")), len(await six.ask(b"x"))) == (200_000, 200_000)
+            await server.endpoint.drain(2.0)
+            await server.stopped.wait()
+
     async def test_large_answers_to_both_families(self) -> None:
         async with (
             serving(lambda exchange: exchange.send(bytes(200_000)), host=None) as server,

@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-from app.server.serve import TWICE_SECONDS, CannotStart, _limits, _shown_address, _Wishes, reason
+from app.server.serve import TWICE_SECONDS, CannotStart, _limits, _Wishes, reason
 from app.server.settings import settings_from
 from tests.unit.server.planted import silent
 
@@ -30,13 +30,6 @@ from tests.unit.server.planted import silent
 )
 def test_whatever_ended_it_is_one_line(error: BaseException, line: str) -> None:
     assert reason(error) == line
-
-
-@pytest.mark.parametrize(
-    ("listen", "shown"), [("", ":6309"), ("127.0.0.1", "127.0.0.1:6309"), ("::1", "[::1]:6309")]
-)
-def test_addresses_are_shown_as_they_are_dialled(listen: str, shown: str) -> None:
-    assert _shown_address(listen, 6309) == shown
 
 
 def test_limits_come_from_the_settings() -> None:

@@ -46,6 +46,11 @@ def test_a_sound_root_has_no_faults(root: Path) -> None:
     assert (tally.documents, tally.versions, tally.plain) == (3, 4, ["/logs/flat.md"])
 
 
+def two_behind(root: Path) -> None:
+    reopen(root).publish(PUMP, b"three", {}, None, 0)
+    point(root, PUMP, 1)
+
+
 def remove_pointer(root: Path) -> None:
     (root / "logs" / "pump.md").unlink()
 
@@ -73,8 +78,7 @@ def remove_versions(root: Path) -> None:
     ("spoil", "fault"),
     [
         (lambda root: put_version(root, PUMP, 1, PUMP_1 + b"edited"), "/logs/pump.md: v2 does not name the hash of the version before it"),
-        (lambda root: put_version(root, PUMP, 3, b""), "/logs/pump.md: v3 is torn: empty"),
-        (lambda root: point(root, PUMP, 1), "/logs/pump.md: the pointer is versions/pump.md/v1, the newest version is v2"),
+        (two_behind, "/logs/pump.md: the pointer is versions/pump.md/v1, the newest version is v3"),
         (lambda root: point(root, PUMP, 9), "/logs/pump.md: the pointer is versions/pump.md/v9, the newest version is v2"),
         (foreign_pointer, "/logs/pump.md: the pointer is versions/../versions/pump.md/v2, the newest version is v2"),
         (flatten_pointer, "/logs/pump.md: the pointer is a file, not a symlink"),
@@ -91,6 +95,29 @@ def test_a_fault_is_named(root: Path, spoil: Callable[[Path], object], fault: st
     before = snapshot(root)
     assert list(verify(str(root))) == [fault]
     assert snapshot(root) == before
+
+
+@pytest.mark.parametrize(
+    ("cut", "note"),
+    [
+        (lambda root: put_version(root, PUMP, 3, b""), "/logs/pump.md: v3 is torn: empty; it was never acknowledged, and is set aside"),
+        (lambda root: point(root, PUMP, 1), "/logs/pump.md: the write of version 2 was cut short; version 1 is served until the next one"),
+    ],
+)  # fmt: skip
+def test_what_a_power_cut_leaves_is_told_and_no_fault(
+    root: Path, cut: Callable[[Path], object], note: str
+) -> None:
+    cut(root)
+    tally = Tally()
+    assert list(verify(str(root), tally)) == []
+    assert tally.unfinished == [note]
+    world = reopen(root)  # and the next write ends it
+    path = note.partition(":")[0]
+    world.publish(path, b"goes on", {}, None, 0)
+    world.close()
+    tally = Tally()
+    assert list(verify(str(root), tally)) == []
+    assert tally.unfinished == []
 
 
 def test_the_old_layout_is_named_and_left_alone(root: Path) -> None:
