@@ -35,6 +35,7 @@ class Parser(argparse.ArgumentParser):
     """An `ArgumentParser` whose help begins with examples and ends with `ending()`."""
 
     _optional = ""
+    _several = ""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings, allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -46,13 +47,16 @@ class Parser(argparse.ArgumentParser):
         """Adds the arguments, once they are needed: argparse takes longer over those of all commands than most commands do."""
 
     def add_argument(self, *names: str, **settings: Any) -> argparse.Action:
-        """As argparse does it; an argument that may be missing is remembered.
+        """As argparse does it; an argument that may be missing, or of which there may be any number, is remembered.
 
-        argparse gives that up once another argument stands before an option: `put URL --force FILE` would be refused.
+        argparse gives that up once another argument stands before an option: `put URL --force FILE` would be refused, and so would
+        `map URL --insecure WORD`.
         """
         action = super().add_argument(*names, **settings)
         if not action.option_strings and action.nargs == "?":
             self._optional = action.dest
+        elif not action.option_strings and action.nargs == "*":
+            self._several = action.dest
         return action
 
     def parse_known_args(  # type: ignore[override]
@@ -75,6 +79,9 @@ class Parser(argparse.ArgumentParser):
         is_word = len(unknown) == 1 and (unknown[0] == "-" or not unknown[0].startswith("-"))
         if is_word and self._optional and getattr(found, self._optional) is None:
             setattr(found, self._optional, unknown.pop())
+        elif self._several and not any(word.startswith("-") and " " not in word for word in unknown):
+            setattr(found, self._several, [*getattr(found, self._several), *unknown])
+            unknown = []
         if unknown:
             self.error(f"unrecognized arguments: {' '.join(unknown)}")
         return found, unknown

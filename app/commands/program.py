@@ -60,6 +60,9 @@ def own_parser() -> Parser:
 
 def _commands() -> tuple[Command, ...]:
     from app.commands import (
+        agent_server,
+        backup,
+        card,
         export_tree,
         fetch,
         fingerprint,
@@ -67,8 +70,11 @@ def _commands() -> tuple[Command, ...]:
         import_tree,
         listing,
         lookup,
+        manual_help,
+        mapping,
         publish,
         reload,
+        restore,
         selftest,
         serve,
         status,
@@ -82,12 +88,15 @@ def _commands() -> tuple[Command, ...]:
         serve.COMMAND,
         status.COMMAND,
         reload.COMMAND,
+        card.COMMAND,
         tokens.GENERATE,
         tokens.LIST,
         tokens.REVOKE,
         publish.COMMAND,
         import_tree.COMMAND,
         export_tree.COMMAND,
+        backup.COMMAND,
+        restore.COMMAND,
         verify.COMMAND,
         selftest.COMMAND,
         fingerprint.COMMAND,
@@ -99,6 +108,9 @@ def _commands() -> tuple[Command, ...]:
         writing.PUT,
         writing.APPEND,
         writing.ARCHIVE,
+        mapping.COMMAND,
+        agent_server.COMMAND,
+        manual_help.COMMAND,
     )
 
 

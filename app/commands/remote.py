@@ -42,6 +42,13 @@ class Target(NamedTuple):
 def arguments(parser: argparse.ArgumentParser, url: str = "mark://host[:port]/path") -> None:
     """The options of every network command, and the URL itself."""
     parser.add_argument("url", metavar="URL", help=url)
+    access(parser)
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of text")
+    parser.add_argument("-v", "--verbose", action="store_true", help="show status and metadata on stderr")
+
+
+def access(parser: argparse.ArgumentParser) -> None:
+    """How a server is reached: with what token, and whom to believe."""
     secret = parser.add_mutually_exclusive_group()
     secret.add_argument("--auth", metavar="TOKEN", help="token for this server; - reads it from stdin")
     secret.add_argument(
@@ -55,12 +62,15 @@ def arguments(parser: argparse.ArgumentParser, url: str = "mark://host[:port]/pa
     parser.add_argument(
         "--timeout", metavar="SECONDS", type=_seconds, default=None, help="for the whole request (10)"
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead of text")
-    parser.add_argument("-v", "--verbose", action="store_true", help="show status and metadata on stderr")
 
 
-def target(options: argparse.Namespace) -> Target:
-    """Reads the options. Raises `Failure`, `BadAddress`, `BadPin`, `BadTokenStore`."""
+def target(
+    options: argparse.Namespace, url: str | None = None, environment: Mapping[str, str] | None = None
+) -> Target:
+    """Reads the options; `url` if it is not among them, and another environment than the process's.
+
+    Raises `Failure`, `BadAddress`, `BadPin`, `BadTokenStore`.
+    """
     from app.client.tokenstore import Secret
 
     explicit = Secret(options.auth, "--auth") if options.auth else None
@@ -69,7 +79,11 @@ def target(options: argparse.Namespace) -> Target:
     elif options.auth_file is not None:
         explicit = Secret(_secret_file(options.auth_file), options.auth_file)
     whom = resolve(
-        options.url, explicit=explicit, insecure=options.insecure, environment=os.environ, pin=options.pin
+        url or options.url,
+        explicit=explicit,
+        insecure=options.insecure,
+        environment=os.environ if environment is None else environment,
+        pin=options.pin,
     )
     return whom._replace(timeout=options.timeout)
 
@@ -236,13 +250,9 @@ def status_line(response: "Response") -> str:
 
 def message_of(response: "Response") -> str:
     """What an error body says, without its heading, on one line (wire §3.5)."""
-    text = response.body.decode("utf-8", "replace").strip()
-    text = re.sub(r"\A# [^\n]*\n*", "", text)
-    if response.status == "conflict":
-        return f"the document is at version {response.metadata.get('server-version', '?')}, not {response.metadata.get('your-version', '?')}"
-    if response.status == "rate-limited" and not text:
-        return "too many requests from this address; try again in a moment"
-    return " ".join(text.split()) or "no reason given"
+    from app.protocol.answer import message_of as read
+
+    return read(response)
 
 
 def number(text: str | None) -> int | None:

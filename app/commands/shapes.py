@@ -126,6 +126,64 @@ class Lookup(msgspec.Struct, kw_only=True):
     rows: Annotated[list[Row], Meta(description="best first")] = []
 
 
+class Result(msgspec.Struct):
+    """A section, or a document."""
+
+    path: Path
+    anchor: Annotated[str, Meta(description="the section; empty for the document itself")]
+    title: Annotated[str, Meta(description="title of the document, and › heading of the section")]
+    importance: Annotated[float, Meta(description="0 to 1")]
+    tags: Annotated[list[str], Meta(description="the document's tags")]
+    snippet: Annotated[str, Meta(description="what it says; may be empty")]
+    match: Annotated[
+        str | None, Meta(description="complete, partial or metadata; null if the mode is not task")
+    ]
+
+
+class Task(msgspec.Struct):
+    """The sections that cover a task: of `lookup --match task`, and of `map` and `help` with words."""
+
+    query: Annotated[str, Meta(description="the task as it was given")]
+    scope: Annotated[str, Meta(description="what was searched: a folder, or one document")]
+    mode: Annotated[str, Meta(description="how it was answered: task, body, catalog")]
+    matches: Annotated[int, Meta(description="how many there are, shown or not")]
+    truncated: Annotated[
+        bool | None, Meta(description="whether more match than are shown; null if the mode is not task")
+    ]
+    terms_ignored: Annotated[int, Meta(description="terms behind the 32nd")]
+    results: Annotated[list[Result], Meta(description="at most five that cover the task together")]
+
+
+class Folder(msgspec.Struct):
+    """A folder right below the scope."""
+
+    path: Path
+    title: Annotated[str | None, Meta(description="of its index.md")]
+    documents: Annotated[int, Meta(description="how many are in it, however deep")]
+
+
+class Important(msgspec.Struct):
+    """One of the most important documents."""
+
+    path: Path
+    title: Annotated[str, Meta(description="title of the document")]
+    importance: Annotated[float, Meta(description="0 to 1")]
+    tags: Annotated[list[str], Meta(description="the document's tags")]
+
+
+class Map(msgspec.Struct):
+    """What a world holds, or the manual."""
+
+    scope: Annotated[str, Meta(description="the folder it is about")]
+    documents: Annotated[int, Meta(description="how many are in it, however deep")]
+    sections: Annotated[
+        int | None,
+        Meta(description="how many sections they have; null where only the server could count them"),
+    ]
+    folders: Annotated[list[Folder], Meta(description="right below the scope, sorted by path")]
+    important: Annotated[list[Important], Meta(description="at most ten, the most important first")]
+
+
 class Write(msgspec.Struct, kw_only=True):
     """What became of a put, append or archive."""
 
@@ -162,6 +220,10 @@ class Verify(msgspec.Struct):
     documents: Annotated[int, Meta(description="how many were looked at")] = 0
     versions: Annotated[int, Meta(description="how many versions were read")] = 0
     plain: Annotated[list[str], Meta(description="markdown files in the root that are no documents")] = []
+    unfinished: Annotated[
+        list[str],
+        Meta(description="one sentence for each document whose last write was cut short; no faults"),
+    ] = []
 
 
 class Fingerprint(msgspec.Struct):
@@ -182,6 +244,8 @@ class ServerStatus(msgspec.Struct, kw_only=True):
     ]
     root: Annotated[str, Meta(description="the content directory as it was named")]
     folder: Annotated[str, Meta(description="where that leads")]
+    tokens: Annotated[str | None, Meta(description="the token file")] = None
+    read_only: Annotated[bool, Meta(description="whether every write is refused")] = False
     documents: Annotated[int, Meta(description="live documents")]
     sections: Annotated[int, Meta(description="their indexed sections")]
     index_bytes: Annotated[int, Meta(description="memory that the section index takes")]
@@ -220,7 +284,9 @@ SHAPES: dict[str, type[msgspec.Struct]] = {
     "list": List,
     "versions": Versions,
     "lookup": Lookup,
+    "task": Task,
     "outline": Outline,
+    "map": Map,
     "write": Write,
     "tokens": Tokens,
     "verify": Verify,

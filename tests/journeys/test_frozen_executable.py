@@ -10,6 +10,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -22,6 +23,7 @@ import trio
 from app.protocol.message import parse_response
 from tests.journeys.conftest import PROJECT, TOKEN, Server, token_entry
 from tests.journeys.raw import connect
+from tests.journeys.test_inherited_sockets import PASSING, interfaces
 
 EXECUTABLE_MAX = 20_000_000  # bytes
 RESIDENT_MAX = 60_000  # kB, idle
@@ -267,6 +269,34 @@ async def test_a_service_manager_is_told_the_child_and_may_ask_both_to_stop(
     assert list(unpacked(tmp_path).iterdir()) == []
 
 
+async def test_it_takes_the_socket_that_a_service_manager_gave_its_parent(start: StartFrozen) -> None:
+    """The boot loader hands the descriptor on; LISTEN_PID names the process that serves."""
+    server = start(command=(sys.executable, PASSING, "127.0.0.1"))
+    assert "listening on inherited sockets" in server.log
+    async with server.client(TOKEN) as client:
+        assert (await client.publish("/a.md", b"# A\n", expected_version=0)).status == "created"
+    assert interfaces(child_of(server)) == ["lo"]
+    assert server.stop() == 0
+
+
+def test_a_command_beside_a_server_that_it_cannot_see_leaves_its_folder_alone(
+    start: StartFrozen, frozen: Path, tmp_path: Path
+) -> None:
+    """As the unit's ExecReload: the same user and cache directory, but a user namespace of its own."""
+    start()
+    folders = set(unpacked(tmp_path).iterdir())
+    for _ in range(2):
+        subprocess.run(
+            ["unshare", "--map-root-user", frozen, "--version"],
+            env={"TMPDIR": str(unpacked(tmp_path))},
+            stdout=subprocess.DEVNULL,
+            check=True,
+            timeout=30,
+        )
+    assert set(unpacked(tmp_path).iterdir()) == folders
+    assert all(list(folder.iterdir()) for folder in folders)
+
+
 def test_a_reload_asked_for_within_the_first_moments_does_no_harm(start: StartFrozen) -> None:
     """Report 43, with the wrapper that the unit has: unpacking, the boot loader's fork and Python's start are all hit."""
     command = ("env", "--ignore-signal=HUP")
@@ -317,3 +347,21 @@ def test_a_folder_that_forbids_execution_is_named(frozen: Path, tmp_path: Path) 
     assert done.returncode != 0
     assert f"{tmp_path}/_MEI" in done.stderr
     assert "failed to map segment from shared object" in done.stderr
+
+
+def test_it_has_the_manual_in_it_but_no_mcp_server(frozen: Path, tmp_path: Path) -> None:
+    found = subprocess.run(
+        [frozen, "help", "rotate", "a", "token", "--json"],
+        capture_output=True,
+        cwd=tmp_path,
+        timeout=60,
+        check=False,
+    )
+    assert (found.returncode, found.stderr) == (0, b"")
+    assert b'"path":"/tokens.md"' in found.stdout
+    refused = subprocess.run(
+        [frozen, "mcp"], stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False
+    )
+    assert (refused.returncode, refused.stdout) == (1, b"")
+    assert b"the one-file program has no MCP server in it" in refused.stderr
+    assert b"mcp_types" not in frozen.read_bytes()

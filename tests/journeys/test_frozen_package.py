@@ -70,6 +70,9 @@ def test_it_holds_what_a_board_needs_and_no_secret(package: Path, tree: Path) ->
     assert paths >= {
         "usr/bin/demarkus-appliance",
         "lib/systemd/system/demarkus-appliance.service",
+        "lib/systemd/system/demarkus-appliance.socket",
+        "lib/systemd/system/demarkus-appliance-card.service",
+        "usr/share/demarkus-appliance/isolated.conf",
         "usr/lib/sysusers.d/demarkus-appliance.conf",
         "usr/share/man/man8/demarkus-appliance.8.gz",
         "usr/share/bash-completion/completions/demarkus-appliance",
@@ -111,6 +114,8 @@ def test_the_manual_page_names_every_command(tree: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "wanted"),
     [
+        (["demarkus-appliance", "car"], {"card"}),
+        (["demarkus-appliance", "card", "--mi"], {"--mint"}),
         (["demarkus-appliance", "self"], {"selftest"}),
         (["demarkus-appliance", "token", ""], {"generate", "list", "revoke"}),
         (["demarkus-appliance", "token", "generate", "--la"], {"--label"}),
@@ -139,6 +144,8 @@ def test_a_life_of_it(package: Path, tree: Path, tmp_path: Path) -> None:
         export DEBIAN_FRONTEND=noninteractive
         dpkg -i /tmp/packages/older.deb
         id -u demarkus
+        test -L /etc/systemd/system/multi-user.target.wants/demarkus-appliance-card.service
+        test ! -e /etc/systemd/system/sockets.target.wants/demarkus-appliance.socket
         test "$(stat -c '%U %a' {STATE}/tokens/tokens.toml)" = "demarkus 600"
         demarkus-token generate -label life -paths '/**' -tokens {STATE}/tokens/tokens.toml >/dev/null
         mkdir {STATE}/world
@@ -152,16 +159,25 @@ def test_a_life_of_it(package: Path, tree: Path, tmp_path: Path) -> None:
             find {STATE} {SETTINGS} -type f -exec sha256sum {{}} + | sort >/tmp/after
             cmp /tmp/before /tmp/after
         done
+        demarkus-appliance backup /tmp/board.tar
         dpkg --remove demarkus-appliance
         test -e {STATE}/certificate.pem -a -e {SETTINGS}
         dpkg -i /tmp/packages/older.deb
         dpkg --purge demarkus-appliance
         test ! -e {SETTINGS} -a ! -e {STATE}/certificate.pem -a ! -e {STATE}/tokens -a ! -e /usr/bin/demarkus-server
         test -n "$(find {STATE}/world -type f)"
+        rm -r {STATE}
+        dpkg -i /tmp/packages/older.deb
+        demarkus-appliance restore /tmp/board.tar
+        find {STATE} {SETTINGS} -type f -exec sha256sum {{}} + | sort >/tmp/after
+        grep -v 'lock$' /tmp/before | cmp - /tmp/after
+        test -z "$(find {STATE}/world {STATE}/certificate.pem {STATE}/tokens/tokens.toml ! -user demarkus)"
+        test "$(stat -c %a {SETTINGS})" = 644
     """
     script = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-euc", LAYER, "sh")
     said = run(*script, tmp_path / "layer", older, newer, text=life)
     assert f"the documents stay in {STATE}/world" in said
+    assert said.count("card --mint") == 2  # told where there is no token yet, not at an upgrade
 
 
 def test_the_package_is_the_same_every_time(package: Path) -> None:

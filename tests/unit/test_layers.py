@@ -16,12 +16,14 @@ BELOW: dict[str, set[str]] = {
     "world": {"protocol", "markdown", "search"},
     "server": {"protocol", "markdown", "search", "world"},
     "client": {"protocol", "markdown"},
-    "commands": {"protocol", "markdown", "search", "world", "server", "client"},
+    "agents": {"protocol", "markdown", "search", "world", "client"},
+    "commands": {"protocol", "markdown", "search", "world", "server", "client", "agents"},
 }
 
 # A library and the only modules (or rooms) that may import it; None as a room stands for app/*.py itself.
 ONLY: dict[str, set[str]] = {
-    "trio": {"server", "client", "commands"},
+    "trio": {"server", "client", "agents", "commands"},
+    "mcp": {"agents"},
     "aioquic": {"server/quic.py", "client/quic.py"},
     "cmarkgfm": {"markdown/cmark.py"},
     "ctypes": {"markdown/cmark.py"},

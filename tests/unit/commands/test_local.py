@@ -241,6 +241,7 @@ def test_verify_names_each_fault(root: Path, folder: Path, capsys: Capture) -> N
         "documents": 2,
         "versions": 2,
         "plain": ["/plain.md"],
+        "unfinished": [],
     }
     assert run("verify", "--root", root) == 0
     said = capsys.readouterr().err

@@ -14,6 +14,7 @@ import trio
 from app.client import client as client_module
 from app.commands import program
 from app.protocol.message import Request, Response, encode_response, error_response, parse_request
+from app.protocol.tables import LookupRow, lookup_body
 from tests.unit.client.loopback import Loopback, Misdeed, loopback, unused_port
 
 Answer = Callable[[Request], Response | Misdeed]
@@ -222,6 +223,31 @@ async def test_lookup(run: Run) -> None:
     assert (done.code, done.out, done.err) == (0, b"", "no matches\n")
 
 
+async def test_lookup_of_a_task(run: Run) -> None:
+    body = lookup_body(
+        "rotate token", "/", [LookupRow("/a.md", "s", 0.5, "A › S", (), "x", "partial")], "task"
+    )
+    answer = Response("ok", {"match": "task", "matches": "1", "truncated": "false"}, body)
+    line = ("lookup", "URL/", "--query", "rotate token", "--match", "task", "--limit", "9", "--filter", "a=b")
+    done = await run(answer, *line)
+    assert done.requests == [
+        Request("LOOKUP", "/", {"query": "rotate token", "match": "task", "limit": "9", "filter": "a=b"})
+    ]
+    assert done.out.decode() == '1 match for "rotate token" in /\n/a.md#s  A › S  [partial]\n    x\n'
+    done = await run(answer, *line, "--json")
+    assert (done.code, done.document["mode"], done.document["results"][0]["match"]) == (0, "task", "partial")
+
+    def older(request: Request) -> Response:
+        known = request.metadata["match"] == "body"
+        return FOUND if known else error_response("bad-request", 'match must be "catalog" or "body"')
+
+    done = await run(older, *line)
+    assert (done.code, [request.metadata["match"] for request in done.requests]) == (0, ["task", "body"])
+    assert done.out.decode().startswith('2 matches for "rotate token" in /, by body: ')
+    done = await run(error_response("bad-request", "invalid filter"), *line, "--json")
+    assert (done.code, done.document["status"], done.document["rows"]) == (1, "bad-request", [])
+
+
 CREATED = Response("created", {"version": "4", "modified": "2026-10-05T08:00:00Z"})
 
 
@@ -308,7 +334,7 @@ USAGE = [
     ("fetch", "URL/", "--timeout", "nan"),
     ("fetch",),
     ("lookup", "URL/"),
-    ("lookup", "URL/", "--query", "x", "--match", "task"),
+    ("lookup", "URL/", "--query", "x", "--match", "tasks"),
     ("lookup", "URL/", "--que", "x"),
     ("frob",),
     (),

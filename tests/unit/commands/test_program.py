@@ -108,7 +108,7 @@ def test_older_programs_know_one_failure_only(monkeypatch: pytest.MonkeyPatch, c
 def test_every_command_has_help_that_begins_with_its_examples() -> None:
     commands = program._commands()
     parser = command_parser(commands)
-    assert len(commands) == 20
+    assert len({command.name for command in commands}) == len(commands) > 20
     for command in commands:
         for example in command.examples:
             assert example.split(" ")[: len(command.name.split())] == command.name.split()

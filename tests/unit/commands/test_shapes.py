@@ -12,12 +12,14 @@ PROMISED = {
     "list": "url status message path entries name directory complete next_cursor",
     "versions": "url status message path current total chain_valid versions version modified",
     "lookup": "url status message scope query match matches rows path anchor importance title tags snippet",
+    "task": "query scope mode matches truncated terms_ignored results path anchor title importance tags snippet match",
     "outline": "url status message path version bytes headings level text anchor bytes",
+    "map": "scope documents sections folders path title documents important path title importance tags",
     "write": "url status message path version modified server_version",
     "tokens": "tokens label paths operations expires",
-    "verify": "root sound faults documents versions plain",
+    "verify": "root sound faults documents versions plain unfinished",
     "fingerprint": "fingerprint certificate",
-    "status": "version pid uptime address root folder documents sections index_bytes body_bytes connections watching "
+    "status": "version pid uptime address root folder tokens read_only documents sections index_bytes body_bytes connections watching "
     "reloaded reload_ok reload_text fingerprint certificate_expires clock_ok clock",
     "reload": "ok failed added replaced archived unarchived gone read_bytes milliseconds",
 }

@@ -1,0 +1,1 @@
+"""What agents get: `map` and `help` over the task search, and the MCP server."""

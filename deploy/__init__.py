@@ -1,0 +1,1 @@
+"""What is built from the program: executable, package, image, pages of the manual."""
