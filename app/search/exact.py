@@ -26,6 +26,7 @@ __all__ = ["locate"]
 
 _STEP: Final = 200  # sections or documents looked at between two pauses
 _BLOCK: Final = 4_000  # sections whose marks are looked through between two pauses
+SCAN: Final = 12  # one section in so many is worth a pass over the marks of all
 _PROBE: Final = 200  # a list so many times longer is searched by `bisect`
 _AS_STORED: Final = bytes(range(256))
 
@@ -63,6 +64,8 @@ def locate(
         if len(set(map(marks.mark, words))) == len(words):
             doubtful = yield from records.twins(words)
     search = _Search(unit, places, records, texts, doubtful)
+    if len(sections) * SCAN > records.segment.sections:
+        sections = yield from search.likely(sections)
     found: list[tuple[int, int]] = []
     for number, section in enumerate(sections):
         if seen is None or seen(records.of[section]):
@@ -151,7 +154,13 @@ class _Place:
         found: list[int] = []
         for begin in range(0, segment.sections, _BLOCK):
             end = min(begin + _BLOCK, segment.sections)
-            found += sorted({section for one in self.marks for section in segment.marked(one, begin, end)})
+            found += sorted(
+                {
+                    section
+                    for one in self.marks
+                    for section in segment.marked(one.to_bytes(2, "little"), begin, end)
+                }
+            )
             yield
         return found
 
@@ -194,6 +203,18 @@ class _Search:
         self._first = min(pairs, key=lambda at: sum(place.size for place in places[at : at + 2]))
         pair = places[self._first : self._first + 2]
         self._patterns = [array("H", found).tobytes() for found in product(*(place.marks for place in pair))]
+
+    def likely(self, sections: Sequence[int]) -> Generator[None, None, Sequence[int]]:
+        """Those of many sections that may have the unit: one pass over all marks instead of a look at each."""
+        segment = self._records.segment
+        if len(self._places) == 1:
+            return sections
+        near: set[int] = set()
+        for begin in range(0, segment.sections, _BLOCK):
+            for pattern in self._patterns:
+                near.update(segment.marked(pattern, begin, min(begin + _BLOCK, segment.sections)))
+                yield
+        return sorted(near.intersection(sections))
 
     def section(self, section: int) -> int:
         """A record's byte: what the section has of the unit in fields of its own."""

@@ -154,10 +154,11 @@ class Segment:
         """Where a section begins in the body: its heading's line."""
         return self._starts[section]
 
-    def marked(self, mark: int, begin: int, end: int) -> list[int]:
-        """The sections of a range that have a mark (`app.search.marks`)."""
+    def marked(self, wanted: bytes, begin: int, end: int) -> list[int]:
+        """The sections of a range that have a mark (`app.search.marks`), or some in a row; where a row runs over the end
+        of a section it may be named too."""
         offsets = self._mark_offsets
-        first, wanted = offsets[begin], mark.to_bytes(2, "little")
+        first = offsets[begin]
         row = self._marks[first : offsets[end]].tobytes()
         found = []
         at = row.find(wanted)

@@ -1,5 +1,7 @@
 """Task mode over the section index against task mode done plainly: whatever was written, whoever asks, whatever was folded."""
 
+from unittest.mock import patch
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
@@ -109,13 +111,20 @@ TestWrites.settings = settings(max_examples=40, stateful_step_count=12, deadline
 
 
 @settings(max_examples=200, deadline=None)
-@given(WORLDS, st.lists(QUERIES, min_size=6, max_size=6), st.sampled_from(["reference", "wide"]))
+@given(
+    WORLDS,
+    st.lists(QUERIES, min_size=6, max_size=6),
+    st.sampled_from(["reference", "wide"]),
+    st.sampled_from([0, 12, 1_000]),
+)
 def test_rows_are_the_plain_ones(
-    world: list[tuple[str, dict[str, str], bytes]], texts: list[str], recall: Recall
+    world: list[tuple[str, dict[str, str], bytes]], texts: list[str], recall: Recall, scan: int
 ) -> None:
+    """Whether neighbours are looked for section by section (0) or in all marks at once (1,000)."""
     documents = {path: Document(entry_of(path, metadata, body, 1), body, 1) for path, metadata, body in world}
     index = filled(documents.values(), recall)
     for text in texts:
         query = task_query(text)
-        answer = index.task(query, Caller(), lambda path, _: documents[path].body)
+        with patch("app.search.exact.SCAN", scan):
+            answer = index.task(query, Caller(), lambda path, _: documents[path].body)
         assert rows(answer) == PlainTask(documents.values(), query, Caller()).answer(), text
