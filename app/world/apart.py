@@ -3,7 +3,7 @@
 An index over a whole world takes seconds of Python and millions of small objects. Done here, the first would hold up
 every request, since threads share one interpreter, and the second would leave memory in pieces that never goes back to
 the system. So the work is done by a copy of the process (fork), which sees everything that is here without being
-told, and on another core; only its results come back, bytes in pages of their own.
+told, and on another core; only its results come back, bytes in pages of their own. It ends with the process it is of.
 
 The copy has one thread, the one that made it, whatever locks the others held: the work must not log and must not wait
 for anybody. It keeps no descriptor but those it is given, above all no socket, so that it never stands in the way of the
@@ -32,6 +32,7 @@ Parcel = tuple[int, Iterable[bytes | memoryview]]
 
 _SIZE = struct.Struct("=q")
 _END = -1
+LOOK_SECONDS = 1.0
 NICE = 10
 """The work waits for requests, on boards whose cores are few."""
 FIRST_TO_GO = "900"
@@ -47,6 +48,7 @@ def apart(work: Callable[[], Iterable[Parcel]], descriptors: Collection[int]) ->
 
     Takes a thread as long as it lasts; others go on. Raises `ApartFailed`.
     """
+    parent = os.getpid()
     reading, writing = os.pipe()
     try:
         with warnings.catch_warnings():
@@ -58,7 +60,7 @@ def apart(work: Callable[[], Iterable[Parcel]], descriptors: Collection[int]) ->
         os.close(writing)
         raise ApartFailed(f"no process for the index: {error.strerror}") from error
     if process == 0:
-        _be_the_copy(work, writing, {*descriptors, writing})
+        _be_the_copy(parent, work, writing, {*descriptors, writing})
     os.close(writing)
     try:
         results = _received(reading)
@@ -98,11 +100,14 @@ def _read_into(reading: int, space: memoryview) -> bool:
     return True
 
 
-def _be_the_copy(work: Callable[[], Iterable[Parcel]], writing: int, descriptors: Collection[int]) -> None:
+def _be_the_copy(
+    parent: int, work: Callable[[], Iterable[Parcel]], writing: int, descriptors: Collection[int]
+) -> None:
     """What the copy does; it never returns."""
     status = 1
     try:
         _let_go(descriptors)
+        _end_with(parent)
         only_thread()
         gc.freeze()  # looking at what came with the copy would make copies of its pages
         for size, pieces in work():
@@ -135,6 +140,17 @@ def _let_go(descriptors: Collection[int]) -> None:
         os.nice(NICE)
     with suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
         file.write(FIRST_TO_GO)
+
+
+def _end_with(parent: int) -> None:
+    """Look every second whether the parent is still there."""
+
+    def look(*_: object) -> None:
+        if os.getppid() != parent:
+            os._exit(1)
+
+    signal.signal(signal.SIGALRM, look)
+    signal.setitimer(signal.ITIMER_REAL, LOOK_SECONDS, LOOK_SECONDS)
 
 
 def _write(writing: int, piece: bytes | memoryview) -> None:

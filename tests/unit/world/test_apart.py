@@ -3,6 +3,8 @@
 import os
 import signal
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -152,6 +154,29 @@ def test_signals_for_the_server_do_not_reach_its_handlers_in_the_copy() -> None:
 
     with pytest.raises(ApartFailed, match=str(int(signal.SIGTERM))):
         apart(work, ())
+
+
+ORPHANED = """
+import os, time
+from app.world.apart import apart
+
+def work():
+    print(os.getpid(), flush=True)
+    time.sleep(60)
+    yield 0, []
+
+apart(work, (1,))
+"""
+
+
+def test_the_copy_ends_with_a_parent_that_is_killed() -> None:
+    parent = subprocess.Popen([sys.executable, "-c", ORPHANED], stdout=subprocess.PIPE)
+    assert parent.stdout is not None
+    with parent.stdout:
+        assert int(parent.stdout.readline()) != parent.pid
+        parent.kill()
+        parent.wait()
+        assert parent.stdout.read() == b""  # it holds the other end for as long as it lives
 
 
 # --- A world whose sections are made apart
