@@ -39,7 +39,9 @@ Url = Annotated[
 ]
 Scope = Annotated[
     str,
-    Meta(description="the folder to search, such as mark://host/ or mark://host/docs/; or its path alone"),
+    Meta(
+        description="the folder to search, such as mark://host/ or mark://host/docs/; or its path alone; all of the world unless given, when the server was started for one host"
+    ),
 ]
 Query = Annotated[
     str,
@@ -126,8 +128,8 @@ class Versions(_Arguments, frozen=True):
     ) = UNSET
 
 
-class Lookup(_Arguments, frozen=True):
-    url: Scope
+class Lookup(_Arguments, frozen=True, kw_only=True):
+    url: Scope = "/"
     query: Query
     filter: Filter | UnsetType = UNSET
     limit: Limit | UnsetType = UNSET
@@ -226,7 +228,7 @@ class Help(_Arguments, frozen=True):
         Annotated[
             str,
             Meta(
-                description="a page of the manual, such as /tokens.md or /tokens.md#sending-a-token, or a folder such as /board; with `search` the scope"
+                description="a page of the manual, such as /tokens.md or /tokens.md#sending-a-token, or its name alone, tokens; or a folder such as /board; with `search` the scope"
             ),
         ]
         | UnsetType

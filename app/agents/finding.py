@@ -25,6 +25,7 @@ _ALL = "*"
 _PIPE = re.compile(r"(?<!\\)\|")
 _SNIPPET = 5  # the cell of a row, counted from the empty one before the first pipe
 _COLUMNS = "| Address | Importance | Title | Tags | Snippet | Match |\n|---------|------------|-------|------|---------|-------|\n"
+_CATALOG_ONLY = "only titles and tags were searched; `match` body searches the text"
 _ORDER = ("complete", "", "partial", "metadata")
 
 
@@ -127,6 +128,8 @@ async def lookup_all(worlds: Worlds, given: LookupAll) -> Answer:
         ]
         before = head("ok", keys) + "".join(f"{line}\n" for line in [*each, *failed])
         notes = [f"read a row: {call('mark_fetch', url=merged[0][0])}"] if merged else []
+        if not total and given.query.strip() != _ALL and any(found.mode == "catalog" for found in answered):
+            notes.append(_CATALOG_ONLY)
         if len(kept) < total or not exact:
             notes.append(
                 f"[{len(kept)} of {of} rows; a narrower query, or mark_lookup in one world, shows the others]"
@@ -147,6 +150,7 @@ async def _search(worlds: Worlds, where: Address, given: Lookup | LookupAll) -> 
             await worlds.done(
                 where,
                 lambda client: client.lookup(where.path, query, filters=filters, limit=most, match=mode),
+                folder=True,
             )
         )
 
@@ -154,7 +158,9 @@ async def _search(worlds: Worlds, where: Address, given: Lookup | LookupAll) -> 
     if mode == "task":  # with what servers that do not know it have instead
         response = _readable(
             await worlds.done(
-                where, lambda client: client.task(where.path, query, filters=filters, limit=limit)
+                where,
+                lambda client: client.task(where.path, query, filters=filters, limit=limit),
+                folder=True,
             )
         )
     else:
@@ -184,11 +190,14 @@ def _remarks(found: Found, given: Lookup) -> Iterable[str]:
         yield f"this server has answered with `match` {found.mode}: it does not know {wanted}"
     if not found.total:
         yield f"nothing matches in {found.where.identity} (as far as you may read it)"
+        if found.mode == "catalog" and given.query.strip() != _ALL:
+            yield _CATALOG_ONLY
 
 
 def _table(body: bytes) -> tuple[str, list[str]]:
     """What comes before the rows of a table as it was sent, and the rows."""
-    lines = readable(body).splitlines(keepends=True)
+    # Only line feeds part rows: a title may hold what Python takes for the end of a line too.
+    lines = [line for line in re.split(r"(?<=\n)", readable(body)) if line]
     rule = next((number for number, line in enumerate(lines) if line.startswith("|---")), len(lines) - 1)
     return "".join(lines[: rule + 1]).lstrip("\n"), [
         line for line in lines[rule + 1 :] if line.startswith("|")

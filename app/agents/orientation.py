@@ -40,16 +40,29 @@ async def world_map(worlds: Worlds, given: Map) -> Answer:
         if answer.rows and answer.rows[0].anchor
         else ""
     )
-    return _table(answer, given.search, path, example and f"read a row: {example}")
+    return _table(
+        answer,
+        given.search,
+        path,
+        f"read a row: {example}"
+        if example
+        else ""
+        if answer.rows
+        else f"nothing matches in {where.identity}",
+    )
 
 
 async def help_page(given: Help) -> Answer:
     """The manual: its list of pages, one page or section, or the sections that cover a task."""
     pages = manual()
     place, _, anchor = ("/" if given.page is UNSET else given.page).partition("#")
-    path = canonical(place)
-    if not pages.is_page(path) and not pages.is_folder(path):
-        raise Refusal(f"the manual has no page {place}\nnext: {call('help')}")
+    path = pages.named(place)
+    if path is None:
+        near = pages.similar(place)
+        perhaps = f"; perhaps {' or '.join(near)}" if near else ""
+        raise Refusal(
+            f"the manual has no page {place}{perhaps}\nnext: {call('help', page=near[0] if near else None)}"
+        )
     if given.search is not UNSET:
         answer = _task(pages, given.search, path)
         row = answer.rows[0] if answer.rows else None
@@ -57,7 +70,10 @@ async def help_page(given: Help) -> Answer:
             call("help", page=row.path + (f"#{row.anchor}" if row.anchor else "")) if row else call("help")
         )
         return _table(
-            answer, given.search, path, f"read a row: {example}" if row else f"all pages: {example}"
+            answer,
+            given.search,
+            path,
+            f"read a row: {example}" if row else f"nothing matches in {path}; all pages: {example}",
         )
     if not pages.is_page(path):
         found = overview(path, pages.rows(), pages.sections if path == "/" else None)

@@ -5,6 +5,7 @@ The same entries, section index and task search as a server's, without a disk, a
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from difflib import get_close_matches
 from functools import cache
 from importlib import resources
 from importlib.resources.abc import Traversable
@@ -72,6 +73,21 @@ class Pages:
         """Whether there are pages below a canonical path."""
         prefix = path.rstrip("/") + "/"
         return any(page.startswith(prefix) for page in self._pages)
+
+    def named(self, name: str) -> str | None:
+        """The path of the page or folder that a name means: `.md` and what stands before its last part may be missing."""
+        path = canonical(name if name.startswith("/") else f"/{name}")
+        for exact in (path, f"{path}.md"):
+            if self.is_page(exact) or self.is_folder(exact):
+                return exact
+        found = [page for page in self._pages if page.endswith((path, f"{path}.md"))]
+        return found[0] if len(found) == 1 else None
+
+    def similar(self, name: str) -> list[str]:
+        """The paths of pages that a name may have been meant for, the likeliest first."""
+        last = {page.rpartition("/")[2].removesuffix(".md"): page for page in sorted(self._pages)}
+        wanted = name.rpartition("/")[2].removesuffix(".md")
+        return [last[near] for near in get_close_matches(wanted, last, n=3)]
 
     def text(self, path: str, anchor: str = "") -> bytes | None:
         """A page, or the section of it that an anchor names; None if there is none."""

@@ -169,6 +169,7 @@ async def listing(worlds: Worlds, given: Listing) -> Answer:
             lambda client: client.list(
                 where.path, include_archived=given.include_archived, cursor=after, page_size=entries
             ),
+            folder=True,
         )
 
     response = await one(cursor, size)

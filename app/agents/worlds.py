@@ -13,7 +13,7 @@ from functools import partial
 import msgspec
 import trio
 
-from app.agents.answers import Refusal, one_line
+from app.agents.answers import Refusal, call, one_line
 from app.agents.survey import documents
 from app.client.client import REQUEST_TIMEOUT, Client
 from app.client.errors import ClientError, IdentityChanged, Unreachable, Untrusted
@@ -71,19 +71,45 @@ class Worlds:
         """The answer of the server at an address to a request, whatever its status. Raises `ClientError`, `Refusal`."""
         return await request(await self._client(where))
 
-    async def done(self, where: Address, request: Callable[[Client], Awaitable[Response]]) -> Response:
-        """The same, but an answer that is no success is a `Refusal` that says why and what to do; so is no answer."""
+    async def done(
+        self, where: Address, request: Callable[[Client], Awaitable[Response]], *, folder: bool = False
+    ) -> Response:
+        """The same, but an answer that is no success is a `Refusal` that says why and what to do; so is no answer.
+
+        `folder`: the request is for a folder, and says nothing of a document that may be at the address.
+        """
         try:
             response = await self.ask(where, request)
         except ClientError as error:
             raise Refusal(told(error, where)) from error
         if response.status not in OK:
-            raise Refusal(refusal(response, where))
+            raise Refusal(refusal(response, where, folder=folder))
         return response
+
+    async def ready(self, host: Host) -> str:
+        """Whether a server that was named at the start answers, in words for the person who started this."""
+        shown = ""
+
+        async def health(client: Client) -> Response:
+            nonlocal shown
+            response = await client.fetch("/health")
+            shown = client.fingerprint
+            return response
+
+        where = host.address
+        try:
+            response = await self.ask(where, health)
+        except Unreachable as error:
+            return f"not ready: {error}; each call asks again"
+        except ClientError as error:
+            return f"not ready: {told(error, where)}"
+        if response.status not in OK:
+            return f"not ready: {where.identity}: it answers {response.status or 'nothing'}: {one_line(message_of(response))}"
+        return f"ready: {where.identity}" + (f" (fingerprint {shown})" if shown else "")
 
     async def documents(self, where: Address) -> list[LookupRow]:
         """The rows of all documents below the folder at an address, sorted by path. Raises `Refusal`."""
-        return await documents(partial(self.done, where), where.path)
+        return await documents(partial(self.done, where, folder=True), where.path)
 
     async def _client(self, where: Address) -> Client:
         async with self._opening:
@@ -127,8 +153,8 @@ def _linked(where: Address) -> Host:
         raise Refusal(f"what is kept for {where.dial} cannot be read: {error}") from error
 
 
-def refusal(response: Response, where: Address) -> str:
-    """What an answer that is no success says, and what can be done about it."""
+def refusal(response: Response, where: Address, *, folder: bool = False) -> str:
+    """What an answer that is no success says, and what can be done about it; `folder` as for `Worlds.done`."""
     hint = {
         "unauthorized": "A token is needed, or the one in use is unknown or has expired. Whoever set up this connection gives one.",
         "not-permitted": "The token in use does not cover this. Whoever runs the server can change that.",
@@ -136,6 +162,11 @@ def refusal(response: Response, where: Address) -> str:
         "not-found": "It is not there, or not for this token to see.",
         "rate-limited": "Wait a moment before the next call.",
     }.get(response.status, "")
+    if folder and response.status == "not-found" and where.path.endswith(".md"):
+        hint = (
+            "This call takes a folder; whether there is such a document was not asked. To search one document use `map` with `search`, "
+            f"to read it `mark_fetch`.\nnext: {call('map', url=where.identity, search='your task in your own words')}"
+        )
     said = f"status: {response.status or 'none'}\n\n{where.identity}: {one_line(message_of(response))}\n"
     return f"{said}{hint}\n" if hint else said
 

@@ -6,17 +6,17 @@ it would have made is read back: whether the write was done is then known, and a
 
 from collections.abc import Awaitable, Callable, Mapping
 
-from app.agents.answers import Answer, Refusal, call, fitting, head, page, readable, refused, room
+from app.agents.answers import Answer, Refusal, call, fitting, head, one_line, page, readable, refused, room
 from app.agents.arguments import UNSET, Append, Archive, Publish
 from app.agents.merging import merge
 from app.agents.worlds import OK, Worlds, refusal, told
 from app.client.client import Client
 from app.client.errors import ClientError, OutcomeUnknown
 from app.protocol.addresses import Address
-from app.protocol.answer import Response
+from app.protocol.answer import Response, message_of
 from app.protocol.fault import Fault
 from app.protocol.limits import BODY_MAX
-from app.protocol.publisher import CONTROL, publisher_metadata
+from app.protocol.publisher import CONTROL, in_full, publisher_metadata
 from app.protocol.publisher import readable as published
 
 Write = Callable[[Client], Awaitable[Response]]
@@ -32,7 +32,7 @@ async def publish(worlds: Worlds, given: Publish, agent: str) -> Answer:
     body = _checked(given.body)
     expected = given.expected_version
     metadata = _metadata(
-        await _kept(worlds, where, expected) if given.metadata is UNSET else given.metadata, agent
+        await _kept(worlds, where, given) if given.metadata is UNSET else given.metadata, agent
     )
     response = await _written(
         worlds,
@@ -52,14 +52,43 @@ async def publish(worlds: Worlds, given: Publish, agent: str) -> Answer:
     return _outcome(where, response)
 
 
-async def _kept(worlds: Worlds, where: Address, version: int) -> dict[str, str]:
-    """The metadata of the version that is replaced, but for what deletes versions and who wrote it."""
+async def _kept(worlds: Worlds, where: Address, given: Publish) -> dict[str, str]:
+    """The metadata of the version that is replaced, but for what deletes versions and who wrote it. Raises `Refusal`."""
+    version = given.expected_version
     if not version:
         return {}
-    replaced = await worlds.done(where, lambda client: client.fetch(f"{where.path}/v{version}"))
+    again = call("mark_publish", url=given.url, body="…", expected_version=version, metadata={"title": "…"})
+    replaced = await _read_first(
+        worlds,
+        where,
+        lambda client: client.fetch(f"{where.path}/v{version}"),
+        f"Without `metadata` that of version {version} is read first, to keep it; given, it is replaced as a whole: {again}",
+    )
     return {
         key: value for key, value in published(replaced.metadata).items() if key not in {"agent", "retention"}
     }
+
+
+async def _read_first(
+    worlds: Worlds, where: Address, read: Write, instead: str, absent: str = ""
+) -> Response:
+    """What a write has to know before it is done.
+
+    Raises `Refusal`, with what to do `instead` where the token may not read, and where the document is `absent`.
+    """
+    try:
+        response = await worlds.ask(where, read)
+    except ClientError as error:
+        raise Refusal(told(error, where)) from error
+    if response.status == "not-permitted":
+        said = f"status: not-permitted\n\n{where.identity}: {one_line(message_of(response))}\n"
+        raise Refusal(
+            f"{said}Nothing was written. The token in use may not read here; it may still be one that may write here. {instead}\n"
+            "Or whoever runs the server gives a token with read and publish.\n"
+        )
+    if response.status not in OK:
+        raise Refusal(refusal(response, where) + (absent if response.status == "not-found" else ""))
+    return response
 
 
 async def append(worlds: Worlds, given: Append, agent: str) -> Answer:
@@ -71,7 +100,14 @@ async def append(worlds: Worlds, given: Append, agent: str) -> Answer:
         raise Refusal("`body` is empty: there is nothing to append")
     expected = given.expected_version
     if not expected:
-        history = await worlds.done(where, lambda client: client.versions(where.path))
+        again = call("mark_append", url=given.url, body="…", expected_version=1)
+        history = await _read_first(
+            worlds,
+            where,
+            lambda client: client.versions(where.path),
+            f"Without `expected_version` the current one is looked up first. Give the one you know: {again}; a wrong one writes nothing and is told the current one.",
+            _creating(given),
+        )
         current = history.metadata.get("current", "")
         if not current.isdecimal():
             raise Refusal(
@@ -84,6 +120,7 @@ async def append(worlds: Worlds, given: Append, agent: str) -> Answer:
         lambda client: client.append(where.path, body, expected_version=expected, metadata=metadata),
         expected + 1,
         lambda before, now: now == before + (b"" if before.endswith(b"\n") or not before else b"\n") + body,
+        _creating(given),
     )
     if response.status == "conflict":
         current = response.metadata.get("server-version", "")
@@ -95,6 +132,12 @@ async def append(worlds: Worlds, given: Append, agent: str) -> Answer:
         )
         return refused(f"{refusal(response, where)}Nothing was written. Read what was added, then: {again}\n")
     return _outcome(where, response)
+
+
+def _creating(given: Append) -> str:
+    """What to do when there is nothing to append to."""
+    create = call("mark_publish", url=given.url, body="…", expected_version=0, metadata={"title": "…"})
+    return f"There is nothing to append to; to create it: {create}\n"
 
 
 async def archive(worlds: Worlds, given: Archive) -> Answer:
@@ -109,7 +152,9 @@ async def archive(worlds: Worlds, given: Archive) -> Answer:
     )
 
 
-async def _written(worlds: Worlds, where: Address, write: Write, number: int, is_ours: Check) -> Response:
+async def _written(
+    worlds: Worlds, where: Address, write: Write, number: int, is_ours: Check, absent: str = ""
+) -> Response:
     """The answer to a write; where it was lost, what the version says that the write would have made. Raises `Refusal`."""
     try:
         response = await worlds.ask(where, write)
@@ -118,7 +163,7 @@ async def _written(worlds: Worlds, where: Address, write: Write, number: int, is
     except ClientError as error:
         raise Refusal(told(error, where)) from error
     if response.status not in OK and response.status != "conflict":
-        raise Refusal(refusal(response, where))
+        raise Refusal(refusal(response, where) + (absent if response.status == "not-found" else ""))
     return response
 
 
@@ -153,8 +198,12 @@ async def _conflict(worlds: Worlds, where: Address, given: Publish, response: Re
         or not int(current)
     ):
         return refused(before + reread)
-    old = await worlds.done(where, lambda client: client.fetch(f"{where.path}/v{given.expected_version}"))
-    new = await worlds.done(where, lambda client: client.fetch(f"{where.path}/v{current}"))
+    try:
+        old = await worlds.done(where, lambda client: client.fetch(f"{where.path}/v{given.expected_version}"))
+        new = await worlds.done(where, lambda client: client.fetch(f"{where.path}/v{current}"))
+    except Refusal:
+        # The token may not read here, or the version is gone: that there is a conflict is what counts.
+        return refused(before + reread)
     joined = merge(readable(old.body), readable(new.body), given.body)
     if joined is None:
         return refused(before + reread)
@@ -209,5 +258,5 @@ def _metadata(given: Mapping[str, str], agent: str) -> dict[str, str]:
     try:
         publisher_metadata(found)
     except Fault as fault:
-        raise Refusal(f"`metadata`: {fault.message}") from None
+        raise Refusal(f"`metadata`: {in_full(fault)}") from None
     return found

@@ -40,8 +40,15 @@ def run(options: argparse.Namespace) -> int:
     from app.agents.worlds import open_worlds
 
     async def answer() -> None:
-        async with open_worlds(hosts, patience=options.timeout) as worlds:
+        async with open_worlds(hosts, patience=options.timeout) as worlds, trio.open_nursery() as beside:
+
+            async def tell(host: "Host") -> None:
+                note(await worlds.ready(host))
+
+            for host in hosts:
+                beside.start_soon(tell, host)
             await serve(worlds)
+            beside.cancel_scope.cancel()
 
     if sys.stdin is None or sys.stdin.isatty():
         note("speaking MCP on stdin and stdout: this is for an MCP client to start; Ctrl-C ends it")
@@ -90,10 +97,13 @@ def _check_sdk() -> None:
         return
     if getattr(sys, "frozen", False):
         raise Failure(
-            "the one-file program has no MCP server in it: install the package where the agent runs, "
-            f"`pip install '{PROGRAM}[mcp]'`, and let it connect to this server"
+            "the one-file program has no MCP server in it: install the package where the agent runs, from a clone of the source with "
+            f"`pip install '/path/to/demarkus[mcp]'` (once it is published: `pip install '{PROGRAM}[mcp]'`), and let it connect to this server"
         )
-    raise Failure(f"the MCP server needs the MCP SDK: pip install '{PROGRAM}[mcp]'")
+    raise Failure(
+        "the MCP server needs the MCP SDK: from a clone of the source, `pip install '/path/to/demarkus[mcp]'`, or `scripts/venv dev`, "
+        f"whose environment has it; once it is published, `pip install '{PROGRAM}[mcp]'`"
+    )
 
 
 COMMAND = Command(

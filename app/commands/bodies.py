@@ -83,7 +83,7 @@ def declared(options: argparse.Namespace) -> dict[str, str]:
     An importance that no server would understand is refused too: it would be kept, and count as 0.5. Raises `Failure`.
     """
     from app.protocol.fault import Fault
-    from app.protocol.publisher import publisher_metadata
+    from app.protocol.publisher import in_full, publisher_metadata
 
     found = metadata(options.meta, prune=options.yes)
     if "importance" in found and not _is_importance(found["importance"]):
@@ -93,7 +93,7 @@ def declared(options: argparse.Namespace) -> dict[str, str]:
     try:
         publisher_metadata(found)
     except Fault as fault:
-        raise Failure(fault.message, Exit.USAGE) from fault
+        raise Failure(in_full(fault), Exit.USAGE) from fault
     return found
 
 

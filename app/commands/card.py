@@ -37,21 +37,31 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    import msgspec
+
+    from app.commands import shapes
     from app.commands.reachable import addresses
+    from app.server.runtime import SYSTEM_DIRECTORY
     from app.world.tokenfile import mint_first
 
-    status = running.status_of(options.root, options.runtime_dir)
+    place, told = running.server_of(options.root, options.runtime_dir)
+    status = msgspec.convert(told, shapes.ServerStatus)
+    sudo = os.path.realpath(place[0]) == os.path.realpath(SYSTEM_DIRECTORY)
     file = status.tokens or ""
     where = addresses(status.address)
+
+    def show(token: str = "") -> None:
+        answer(text(status, where, token, sudo=sudo).encode("utf-8", "surrogateescape"))
+
     if not options.mint or not file or _holds_anything(file):
-        _show(status, where)
+        show()
         return 0
     deadline = time.monotonic() + NETWORK_SECONDS
     while not where and time.monotonic() < deadline:
         time.sleep(_LOOK)
         where = addresses(status.address)
-    if not mint_first(LABEL, ["/**"], ["publish"], file, lambda token: _show(status, where, token)):
-        _show(status, where)  # somebody was quicker
+    if not mint_first(LABEL, ["/**"], ["publish"], file, show):
+        show()  # somebody was quicker
     return 0
 
 
@@ -62,18 +72,17 @@ def _holds_anything(file: str) -> bool:
         raise Failure(f"{file}: {error.strerror}") from error
 
 
-def _show(status: "ServerStatus", where: "Sequence[Address]", token: str = "") -> None:
-    answer(text(status, where, token).encode("utf-8", "surrogateescape"))
+def text(status: "ServerStatus", where: "Sequence[Address]", token: str = "", *, sudo: bool = False) -> str:
+    """The card; `token` is the raw one, if it is to be shown. All but the link with it fits a console of 80 columns.
 
-
-def text(status: "ServerStatus", where: "Sequence[Address]", token: str = "") -> str:
-    """The card; `token` is the raw one, if it is to be shown. All but the link with it fits a console of 80 columns."""
+    `sudo`: the server is the installed service, whose token file only root may change.
+    """
     first = where[0].identity.rstrip("/") if where else "mark://ADDRESS"
     rows = {
         "Address": [address.identity for address in where] or ["none yet: no network"],
         "Fingerprint": [status.fingerprint],
-        "Join": [f"{first}#token={token}" if token else f"{first}/"],
-        "Read": [f"{PROGRAM} fetch {first}/health --pin FINGERPRINT"],
+        **({"Join": [f"{first}#token={token}"]} if token else {}),
+        "Read": [f"{PROGRAM} fetch {first}/health --pin \\", f"  {status.fingerprint}"],
         "Publish": _publishing(status, first),
         "Documents": [status.root],
     }
@@ -84,7 +93,7 @@ def text(status: "ServerStatus", where: "Sequence[Address]", token: str = "") ->
         ]
     if status.tokens:
         rows["Another token"] = [
-            f"sudo {PROGRAM} token generate --label NAME --paths '/**' \\",
+            f"{'sudo ' if sudo else ''}{PROGRAM} token generate --label NAME --paths '/**' \\",
             f"  --tokens {status.tokens}",
         ]
     lines = [line for name, values in rows.items() for line in (name, *(f"  {value}" for value in values))]

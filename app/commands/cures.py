@@ -7,6 +7,7 @@ a token was sent and from where. Nothing here asks the server again, so that a h
 import re
 from typing import TYPE_CHECKING
 
+from app.commands.remote import self_command
 from app.protocol.limits import BODY_MAX
 
 if TYPE_CHECKING:
@@ -27,9 +28,9 @@ def cure(response: "Response", verb: str, address: "Address", secret: "Secret | 
             return _not_permitted(response, verb, address, secret)
         case "archived":
             versions = "Its versions can still be fetched by their numbers. " if verb == "FETCH" else ""
-            return f"{versions}To bring it back: archive --undo {address.identity}"
+            return f"{versions}To bring it back: {self_command()} archive --undo {address.identity}"
         case "not-found":
-            return _not_found(verb, address.path)
+            return _not_found(verb, address)
         case "server-error" if b"content exceeds size limit" in response.body:
             return f"A document holds at most {BODY_MAX} bytes."
     return ""
@@ -58,9 +59,14 @@ def _not_permitted(response: "Response", verb: str, address: "Address", secret: 
     return told
 
 
-def _not_found(verb: str, path: str) -> str:
+def _not_found(verb: str, address: "Address") -> str:
+    path = address.path
     document = path.endswith(".md")
     match verb:
+        case "APPEND" if document:
+            return (
+                f"To create it: {self_command()} put {address.identity} --expected-version 0, with the text."
+            )
         case "LIST" if document:
             return "If it is a document, use `fetch` or `versions`."
         case "LOOKUP":

@@ -55,8 +55,22 @@ def run(options: argparse.Namespace) -> int:
     if rows and len(rows) >= (options.limit or LOOKUP_LIMIT_DEFAULT):
         note(f"the first {len(rows)}; there may be more (--limit)")
     elif code is Exit.DONE and not rows:
-        note("no matches")
+        if response.metadata.get("match") == "body":
+            note(_why_nothing(options.query))
+        elif options.match == "body" or options.query.strip() == "*":
+            note("no matches")
+        else:
+            note("no matches: only titles and tags were searched; --match body searches the text")
     return code
+
+
+def _why_nothing(query: str) -> str:
+    """What to say when body mode has no rows: a query without any term has none by the contract (lookup §8.2)."""
+    from app.search.tokens import body_terms
+
+    if body_terms(query, "wide"):
+        return "no matches"
+    return "no word of the query can be looked for: words need two letters or digits, and at most 32 bytes"
 
 
 def _task(options: argparse.Namespace, whom: remote.Target) -> int:

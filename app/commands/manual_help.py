@@ -1,11 +1,16 @@
 """`help`: the manual inside the program: its pages, one of them, or the sections that answer a question. No server, no network."""
 
 import argparse
+from typing import TYPE_CHECKING
 
 from app.commands.mapping import show_overview
 from app.commands.outcomes import Exit, Failure
-from app.commands.parser import Command
+from app.commands.parser import PROGRAM, Command
+from app.commands.remote import self_command
 from app.commands.terminal import answer, entry, note
+
+if TYPE_CHECKING:
+    from app.agents.pages import Pages
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,14 +28,18 @@ def run(options: argparse.Namespace) -> int:
     from app.agents.pages import manual
     from app.commands.found import Found, show
     from app.protocol.fault import Fault
-    from app.protocol.paths import canonical
 
     pages = manual()
     words: list[str] = options.words
-    place, _, anchor = (words.pop(0) if words and words[0].startswith("/") else "/").partition("#")
-    path = canonical(place)
-    if not pages.is_page(path) and not pages.is_folder(path):
-        raise Failure(f"the manual has no page {path}; `help` alone lists them", Exit.NOT_FOUND)
+    place, _, anchor = (words.pop(0) if _begins_with_page(words, pages) else "/").partition("#")
+    path = pages.named(place)
+    if path is None:
+        near = pages.similar(place)
+        perhaps = f"; perhaps {' or '.join(near)}" if near else ""
+        raise Failure(
+            f"the manual has no page {place}{perhaps}; `{PROGRAM} help` alone lists them",
+            Exit.NOT_FOUND,
+        )
     if words:
         task = " ".join(words)
         try:
@@ -40,7 +49,7 @@ def run(options: argparse.Namespace) -> int:
         show(Found.of_answer(task, path, found), json=options.json)
         if found.rows and not options.json:
             row = found.rows[0]
-            note(f"read one: help '{row.path}{'#' if row.anchor else ''}{row.anchor}'")
+            note(f"read one: {self_command()} help '{row.path}{'#' if row.anchor else ''}{row.anchor}'")
     elif pages.is_page(path):
         text = pages.text(path, anchor)
         if text is None:
@@ -52,8 +61,17 @@ def run(options: argparse.Namespace) -> int:
         for row in sorted(pages.rows(), key=lambda row: row.path):
             if row.path.startswith(path.rstrip("/") + "/"):
                 entry(row.path, f"  {row.title}")
-        note("a page: help /start.md; a question: help 'who may write?'")
+        program = self_command()
+        note(f"a page: {program} help /start.md; a question: {program} help 'who may write?'")
     return Exit.DONE
+
+
+def _begins_with_page(words: list[str], pages: "Pages") -> bool:
+    """Whether the first word names a page: /page, or page.md if that is one or stands alone."""
+    name = words[0].partition("#")[0] if words else ""
+    if name.startswith("/"):
+        return True
+    return name.endswith(".md") and " " not in name and (len(words) == 1 or pages.named(name) is not None)
 
 
 COMMAND = Command(

@@ -186,7 +186,7 @@ COMMAND = Command(
     summary="show what a world holds, or the sections in it that cover a task",
     examples=(
         "map mark://board.local/",
-        "map mark://board.local/ops/ 'rotate the write token and renew the certificate'",
+        "map mark://board.local/guide/ 'drain the bilge and replace the pump seal'",
     ),
     arguments=arguments,
     run=run,

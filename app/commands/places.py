@@ -20,10 +20,14 @@ SERVICE_SETTINGS = "/etc/demarkus-appliance/settings"
 
 
 class Places(NamedTuple):
-    """The content directory, and the operator's files by the name they have in a backup; a file that has no place is not named."""
+    """The content directory, and the operator's files by the name they have in a backup; a file that has no place is not named.
+
+    `expected` are those that a flag or a setting speaks of, so that they should be there.
+    """
 
     root: str
     etc: dict[str, str]
+    expected: frozenset[str]
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -49,7 +53,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def places(options: argparse.Namespace) -> Places:
     """Where everything is. Raises `Failure`, `BadSetting`."""
     from app.server.certificate import OWN_FILE
-    from app.server.settings import from_command_line
+    from app.server.settings import from_command_line, settings_from
 
     config = options.config
     service: dict[str, str] = {}
@@ -70,4 +74,9 @@ def places(options: argparse.Namespace) -> Places:
         "tls-key.pem": settings.tls_key,
         OWN_FILE: os.path.join(settings.state_dir, OWN_FILE) if settings.state_dir else "",
     }
-    return Places(settings.root, {name: path for name, path in etc.items() if path})
+    etc = {name: path for name, path in etc.items() if path}
+    bare = {name: value for name, value in os.environ.items() if not name.startswith("DEMARKUS_")}
+    kept_elsewhere = options.state_dir or settings.state_dir != settings_from({}, bare, {}).state_dir
+    # A server that is given a certificate makes none of its own.
+    own = kept_elsewhere and not settings.tls_cert
+    return Places(settings.root, etc, frozenset(etc) - (set() if own else {OWN_FILE}))

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from app.commands import bodies
 from app.commands.outcomes import Exit, Failure
-from app.commands.parser import Command
+from app.commands.parser import PROGRAM, Command
 from app.commands.terminal import line
 
 _CONTROL = re.compile("[\x00-\x1f\x7f]")
@@ -145,7 +145,7 @@ def write(root: str, path: str, body: bytes, renewed: Callable[[Metadata], Metad
 def in_words(error: Exception, path: str) -> str:
     """A world's error for a person; their own texts are for logs."""
     words = {
-        "Archived": f"{path} is archived; bring it back first: `archive --undo`, at the server",
+        "Archived": f"{path} is archived; bring it back first: `{PROGRAM} archive --undo URL`, at the server",
         "TooLarge": f"{path}: the text and its metadata are larger than a document may be",
         "Escapes": f"{path} leads out of the content directory through a symbolic link",
         "LostRace": f"{path}: somebody else writes this document at the same moment; try again",

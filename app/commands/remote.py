@@ -145,7 +145,7 @@ def converse(whom: Target, work: "Callable[[Client], Awaitable[T]]") -> T:
         told = _other_than_given if whom.pin_given else _identity_changed
         raise Failure(told(error, address), Exit.IDENTITY_CHANGED) from error
     except OutcomeUnknown as error:
-        raise Failure(f"{error}; `versions {address.identity}` shows it") from error
+        raise Failure(f"{error}; `{self_command()} versions {address.identity}` shows it") from error
     except ClientError as error:
         raise Failure(str(error), ERRORS.get(type(error).__name__, Exit.FAILED)) from error
 

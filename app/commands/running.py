@@ -71,7 +71,11 @@ def server_of(root: str | None, runtime_dir: str = "") -> tuple[Place, dict[str,
         raise Failure(
             f"several servers {whose}run here ({roots}): choose by --root or --runtime-dir", Exit.USAGE
         )
-    raise Failure(f"no server {whose}answers on this machine to this user{silent}", Exit.UNREACHABLE)
+    raise Failure(
+        f"no server {whose}answers on this machine to this user{silent}: start it, use sudo if another user runs it, "
+        f"or name {'another --root or ' if root else ''}its --runtime-dir",
+        Exit.UNREACHABLE,
+    )
 
 
 def ask_for(place: Place, question: "Ask") -> dict[str, Any]:

@@ -14,7 +14,7 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         answer(shapes.encode(status))
         return 0
-    share = f", {status.index_bytes / status.body_bytes:.2f} of the text" if status.body_bytes else ""
+    share = f", {status.index_bytes / status.body_bytes:.2f} × the text" if status.body_bytes else ""
     rows = {
         "version": f"{status.version}, process {status.pid}, up {_span(status.uptime)}",
         "address": f"{status.address}, {status.connections} connections",

@@ -61,7 +61,11 @@ def covered(pattern: str) -> str:
         return f"everything below {folder}"
     if tail == "*":
         return f"what lies directly in {folder or 'the root'}, nothing in its folders"
-    return "what matches this pattern" if any(char in tail for char in "*?[\\") else "this one document"
+    if any(char in tail for char in "*?[\\"):
+        return "what matches this pattern"
+    if tail.endswith(".md"):
+        return "this one document"
+    return f"warning: no document has that name; did you mean {pattern.rstrip('/')}/**?"
 
 
 def list_arguments(parser: argparse.ArgumentParser) -> None:

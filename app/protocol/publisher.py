@@ -90,6 +90,16 @@ def split_tags(text: str) -> list[str]:
     return [item for item in map(trim, text.split(",")) if item]
 
 
+def in_full(fault: Fault) -> str:
+    """What a fault in metadata says, with the rule that a key breaks: for whoever can still change it."""
+    rule = (
+        ": lower-case letters, digits and hyphens"
+        if fault.message.endswith("contains invalid characters")
+        else ""
+    )
+    return fault.message + rule
+
+
 def join_tags(tags: Iterable[str]) -> str:
     """The comma list as it is stored in memory and sent: no space behind the comma (wire §8.1)."""
     return ",".join(tags)

@@ -20,7 +20,7 @@ from app.search.postings import SOURCE, TF, Lists
 from app.search.records import CLASS, CODED, HEADED, NAMED, TITLED, Column, Listed, Records, column, listed
 from app.search.texts import Texts
 from app.search.tokens import fits
-from app.search.wording import Unit, folded, occurrences
+from app.search.wording import Unit, folded, times
 
 __all__ = ["locate"]
 
@@ -267,16 +267,16 @@ class _Search:
 
     def _in_heading(self, section: int) -> bool:
         _, heading, _, _ = self._records.segment.cut(section)
-        return bool(occurrences(self._unit, folded(heading)))
+        return bool(times(self._unit, folded(heading), 1))
 
 
 def _in_names(unit: Unit, entry: Entry) -> int:
     """What the head of a document has of a unit in the fields that are not in its body."""
-    times = 0
+    count = 0
     description = entry.metadata.get("description")
     if description:
-        times = min(len(occurrences(unit, folded(description))), TF)
-    if occurrences(unit, folded(entry.title)):
-        return times | TITLED << CLASS
+        count = times(unit, folded(description), TF)
+    if times(unit, folded(entry.title), 1):
+        return count | TITLED << CLASS
     others = (*entry.tags, *tags_of(entry.metadata.get("aliases", "")))
-    return times | NAMED << CLASS if any(occurrences(unit, folded(one)) for one in others) else times
+    return count | NAMED << CLASS if any(times(unit, folded(one), 1) for one in others) else count

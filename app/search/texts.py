@@ -12,8 +12,9 @@ from app.markdown.sections import sections
 from app.markdown.strip import own_text
 from app.protocol.runes import lower
 from app.search.entry import Entry
+from app.search.postings import TF
 from app.search.records import Records
-from app.search.wording import Unit, folded, occurrences
+from app.search.wording import Unit, folded, times
 
 __all__ = ["Texts"]
 
@@ -52,13 +53,13 @@ class Texts:
         return self._body
 
     def times(self, unit: Unit, section: int) -> int:
-        """How often the own text of a section has a unit."""
+        """How often the own text of a section has a unit, at most `TF`."""
         body = self.body(self._records.of[section])
         _, _, start, end = self._records.segment.cut(section)
         raw = body[start:end]
         if " " not in unit.text:
             raw = _lines(raw, unit.text if unit.verbatim else max(unit.tokens, key=len))
-        return len(occurrences(unit, folded(own_text(raw)))) if raw else 0
+        return times(unit, folded(own_text(raw)), TF) if raw else 0
 
     def in_code(self, unit: Unit, section: int) -> bool:
         """Whether a code field of a section has a unit."""
@@ -73,7 +74,7 @@ class Texts:
             start, end = 0, len(body)
         for one in sections(body[start:end]):
             if one.own_start == own_start - start:
-                return any(occurrences(unit, folded(code)) for code in one.codes)
+                return any(times(unit, folded(code), 1) for code in one.codes)
         return False
 
 

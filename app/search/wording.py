@@ -10,6 +10,7 @@ Both sides of a comparison are folded here and nowhere else. Pure functions on t
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
+from itertools import islice
 from typing import Final, Literal
 
 from msgspec import Struct
@@ -27,6 +28,7 @@ __all__ = [
     "folded",
     "occurrences",
     "settle",
+    "times",
     "variants",
     "wording",
 ]
@@ -251,14 +253,46 @@ def occurrences(unit: Unit, text: str) -> list[tuple[int, int]]:
     ]
 
 
+def times(unit: Unit, text: str, most: int) -> int:
+    """How many occurrences of a unit a folded text has, `most` if there are more; linear in both."""
+    if unit.verbatim:
+        return sum(1 for _ in islice(_at_boundaries(unit.text, text), most))
+    first, *others = unit.choices
+    found = RUN.findall(text)
+    if not others:
+        return min(sum(map(found.count, set(first))), most)
+    room = len(found) - len(others)
+    starts = (at for at, token in enumerate(found[:room]) if token in first)
+    whole = (
+        at for at in starts if all(found[at + number] in choice for number, choice in enumerate(others, 1))
+    )
+    return sum(1 for _ in islice(whole, most))
+
+
 def _at_boundaries(literal: str, text: str) -> Iterator[tuple[int, int]]:
     left, right = _is_word(literal[0]), _is_word(literal[-1])
+    size, period = len(literal), _period(literal)
+    rest = literal[size - period :]
     at = text.find(literal)
     while at >= 0:
-        end = at + len(literal)
+        end = at + size
         if not (left and at and _is_word(text[at - 1])) and not (right and _is_word(text[end : end + 1])):
             yield at, end
-        at = text.find(literal, at + 1)
+        # One period on, all but the last period of the literal has been seen already: in `a.a.a.a` nothing is compared twice.
+        at = at + period if text.startswith(rest, end) else text.find(literal, at + 1)
+
+
+@lru_cache(maxsize=64)
+def _period(literal: str) -> int:
+    """The least distance at which a text can overlap itself (D. Knuth, J. Morris, V. Pratt, Fast pattern matching in strings, 1977)."""
+    borders = [0] * len(literal)
+    length = 0
+    for at in range(1, len(literal)):
+        while length and literal[at] != literal[length]:
+            length = borders[length - 1]
+        length += literal[at] == literal[length]
+        borders[at] = length
+    return len(literal) - length
 
 
 def _is_word(char: str) -> bool:

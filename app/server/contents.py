@@ -87,11 +87,14 @@ class Contents:
         """Take over what has changed in some documents and directories (see `Refresh`); logged if there is anything."""
         return await self._carry_out(scope, cause)
 
+    async def _looked_at(self, scope: Collection[str]) -> bool:
+        return not (await self.look_at(scope)).error
+
     async def follow(self) -> None:
         """Takes over changes as they happen, until cancelled."""
         while True:
             with trio.CancelScope() as self._watching:
-                await contentwatch.watch(self.world.figures.root, self.look_at, self._log)
+                await contentwatch.watch(self.world.figures.root, self._looked_at, self._log)
             if not self._watching.cancelled_caught:  # the folder itself has gone
                 await trio.sleep(AGAIN_SECONDS)
                 await self.look_at(WHOLE)

@@ -10,6 +10,7 @@ Our own writes are reported as well: whoever looks finds nothing new in them.
 """
 
 import errno
+import math
 import os
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable
@@ -28,8 +29,12 @@ LOOK_SECONDS = 2.0
 LOOK_SHARE = 20
 """… or so many times as long as a look takes, if that is more."""
 
-Changed = Callable[[Collection[str]], Awaitable[object]]
-"""Takes document paths, and directories with a slash at the end."""
+Changed = Callable[[Collection[str]], Awaitable[bool]]
+"""Takes document paths, and directories with a slash at the end; says whether their changes are now known."""
+
+AGAIN_SECONDS = 2.0
+"""After which what could not be taken over is looked at again; twice as long each time, up to"""
+AGAIN_SECONDS_MAX = 300.0
 
 _MASK = (
     flags.CREATE | flags.DELETE | flags.MOVED_FROM | flags.MOVED_TO | flags.CLOSE_WRITE | flags.ATTRIB
@@ -50,8 +55,8 @@ async def watch(root: str, changed: Changed, log: Log) -> None:
             watches = Watches(notify, root)
             await trio.to_thread.run_sync(watches.add, "/")
             log("info", "contentwatch: watching", root=root, directories=len(watches))
-            await changed(("/",))
-            await _report(notify, watches, changed, log)
+            known = await changed(("/",))
+            await _report(notify, watches, changed, log, set() if known else {"/"})
             return
     except OSError as error:
         if error.errno in {errno.ENOENT, errno.ENOTDIR}:
@@ -69,11 +74,14 @@ async def watch(root: str, changed: Changed, log: Log) -> None:
         await trio.sleep(max(LOOK_SECONDS, LOOK_SHARE * (time.monotonic() - began)))
 
 
-async def _report(notify: INotify, watches: "Watches", changed: Changed, log: Log) -> None:
+async def _report(notify: INotify, watches: "Watches", changed: Changed, log: Log, left: set[str]) -> None:
+    """Report what happens. What could not be taken over is `left`, and reported again after a while."""
     told = False
+    pause = AGAIN_SECONDS
     while not watches.gone:
-        await trio.lowlevel.wait_readable(notify.fd)
-        scope = await _until_quiet(notify, watches)
+        with trio.move_on_after(pause if left else math.inf):
+            await trio.lowlevel.wait_readable(notify.fd)
+        scope = left | await _until_quiet(notify, watches)
         if watches.overflowed:
             watches.overflowed = False
             if not told:
@@ -82,7 +90,9 @@ async def _report(notify: INotify, watches: "Watches", changed: Changed, log: Lo
             await trio.to_thread.run_sync(watches.add, "/")
             scope = {"/"}
         if scope:
-            await changed(scope)
+            known = await changed(scope)
+            left = set() if known else scope
+            pause = AGAIN_SECONDS if known else min(2 * pause, AGAIN_SECONDS_MAX)
 
 
 async def _until_quiet(notify: INotify, watches: "Watches") -> set[str]:

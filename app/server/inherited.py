@@ -46,8 +46,22 @@ def _udp(descriptor: int) -> socket.socket:
         found = socket.socket(fileno=descriptor)
     except OSError as error:
         raise NotUsable(f"the inherited descriptor {descriptor} cannot be used: {error.strerror}") from error
-    if found.family not in (socket.AF_INET, socket.AF_INET6) or found.type != socket.SOCK_DGRAM:
+    internet = found.family in (socket.AF_INET, socket.AF_INET6)
+    if not internet or found.getsockopt(socket.SOL_SOCKET, socket.SO_PROTOCOL) != socket.IPPROTO_UDP:
         raise NotUsable(
             f"the inherited descriptor {descriptor} is no UDP socket; in a .socket unit ListenDatagram= makes one"
         )
+    if not found.getsockname()[1] or _has_peer(found):
+        raise NotUsable(
+            f"the inherited descriptor {descriptor} is a UDP socket without a port of its own, or with a peer; "
+            "in a .socket unit ListenDatagram=PORT makes one that anybody can reach"
+        )
     return found
+
+
+def _has_peer(found: socket.socket) -> bool:
+    try:
+        found.getpeername()
+    except OSError:
+        return False
+    return True

@@ -14,6 +14,7 @@ import gc
 import mmap
 import os
 import resource
+import select
 import signal
 import struct
 import sys
@@ -33,6 +34,8 @@ Parcel = tuple[int, Iterable[bytes | memoryview]]
 _SIZE = struct.Struct("=q")
 _END = -1
 LOOK_SECONDS = 1.0
+HANGS_SECONDS = 1_800
+"""A slow board takes a minute for ten megabytes; a world of any size that fits one is done by then."""
 NICE = 10
 """The work waits for requests, on boards whose cores are few."""
 FIRST_TO_GO = "900"
@@ -62,14 +65,29 @@ def apart(work: Callable[[], Iterable[Parcel]], descriptors: Collection[int]) ->
     if process == 0:
         _be_the_copy(parent, work, writing, {*descriptors, writing})
     os.close(writing)
+    results: list[memoryview] | None = None
+    why = ""
     try:
         results = _received(reading)
+    except (OSError, MemoryError) as error:
+        why = f": {error}"
     finally:
-        os.close(reading)  # a copy that is still writing ends by that
-        _, status = os.waitpid(process, 0)
-    if status or results is None:
-        raise ApartFailed(f"the process that made the index ended early, status {status}")
+        os.close(reading)
+        if results is None:
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+        status = _status_of(process)
+    if results is None:
+        raise ApartFailed(f"the process that made the index ended early, status {status}{why}")
     return results
+
+
+def _status_of(process: int) -> int:
+    """How a process that has ended, or is about to, has done so; -1 if whoever started us has it told to nobody."""
+    try:
+        return os.waitpid(process, 0)[1]
+    except ChildProcessError:
+        return -1
 
 
 def _received(reading: int) -> list[memoryview] | None:
@@ -90,9 +108,13 @@ def _received(reading: int) -> list[memoryview] | None:
 
 
 def _read_into(reading: int, space: memoryview) -> bool:
-    """Fill the space; whether there was enough."""
+    """Fill the space; whether there was enough. Raises `TimeoutError` for a copy that hangs."""
     at = 0
+    poll = select.poll()
+    poll.register(reading, select.POLLIN)
     while at < len(space):
+        if not poll.poll(HANGS_SECONDS * 1_000):
+            raise TimeoutError(f"nothing came for {HANGS_SECONDS} s")
         count = os.readv(reading, [space[at:]])
         if not count:
             return False

@@ -8,8 +8,10 @@ meanwhile, the oldest, is missing at the end and never in the middle; and its po
 may be some seconds apart. Nothing is kept in memory but one version at a time.
 """
 
+import errno
 import os
 import secrets
+import stat
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 
@@ -78,13 +80,17 @@ def write_backup(
 ) -> BackupReport:
     """Back a world up to the file `target`, readable by its owner alone; `etc` are the other files by name.
 
-    The file gets its name when it is whole and on the disk, in the place of an earlier one, which stays until then. Raises
-    `BadRoot`, and `OSError` from writing.
+    The file gets its name when it is whole and on the disk, in the place of an earlier one, which stays until then; a
+    symlink leads to the file that is meant. Raises `BadRoot`, and `OSError` from writing, `FileExistsError` for a name
+    that something else than a file has.
     """
     report = report or BackupReport()
+    target = os.path.realpath(target)
+    if os.path.lexists(target) and not stat.S_ISREG(os.lstat(target).st_mode):
+        raise FileExistsError(errno.EEXIST, "it is there and no file", target)
     opened = Root(root)
     try:
-        folder, name = os.path.split(os.path.abspath(target))
+        folder, name = os.path.split(target)
         partial = os.path.join(folder, f".{name}.{secrets.token_hex(8)}")
         fd = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:

@@ -133,6 +133,15 @@ def _etc_name(member: Member) -> str:
     return name.decode()
 
 
+def _is_at(fd: int, path: str) -> bool:
+    """Whether the directory that is open is the one at the path."""
+    try:
+        here = os.stat(path, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return os.path.samestat(here, os.fstat(fd))
+
+
 class _Stage:
     """The folder in which a world is built, beside the one that it becomes. A context: what is not finished goes away."""
 
@@ -160,6 +169,10 @@ class _Stage:
         except BlockingIOError:
             os.close(self._fd)
             raise CannotRestore(f"another restore to {self._target} is running") from None
+        if not _is_at(self._fd, self.path):
+            # Another restore has come to its end between our opening and locking: this is the world now.
+            os.close(self._fd)
+            raise CannotRestore(f"another restore to {self._target} has just ended")
         try:
             self._clear()  # what one that was cut off has left
             self._own(self._fd)

@@ -4,12 +4,14 @@ One file is two processes: the boot loader unpacks libraries into a folder of it
 random characters; below $TMPDIR), starts itself again as Python, hands on every signal, waits, and removes the folder. Left to the program:
 
 - The boot loader may be killed without a word to its child, which would go on holding the port: the kernel is asked to end the child too.
-- A killed boot loader leaves its folder behind: the next start removes it, told from others by a file that only this program's folder holds, and
-  from those in use by a lock on that file. (Under the unit's protections no process sees another one, not even of its own service.)
+- A killed boot loader leaves its folder behind: the next start removes it, told from others by a file that only this program's folder holds, the
+  first that is unpacked, and from those in use by a lock on that file. (Under the unit's protections no process sees what another one runs, not
+  even of its own service.) As long as nothing is locked, because the boot loader is still at work, its process has to be gone.
 - What the boot loader put into the environment, LD_LIBRARY_PATH above all, is for this process alone: a program started from here gets what
   was there before, this program itself too, which then unpacks a folder of its own.
 """
 
+import contextlib
 import ctypes
 import fcntl
 import os
@@ -17,9 +19,12 @@ import re
 import shutil
 import signal
 import sys
+import time
 
 MARK = "demarkus-appliance.unpacked"
-"""A file that the build puts into the folder; see demarkus-appliance.spec."""
+"""A file that the build puts into the folder before all others; see demarkus-appliance.spec."""
+QUIET_SECONDS = 120.0
+"""Nothing in a folder has changed for so long: whatever has its boot loader's number is not unpacking into it."""
 
 _FOLDER = re.compile(r"_MEI([0-9a-f]{8}).{6}")
 _PR_SET_PDEATHSIG = 1
@@ -52,7 +57,7 @@ def restore_environment() -> None:
 def remove_leftovers(beside: str, loader: int) -> None:
     """Removes the folders beside this one that nobody uses; `loader` is this one's boot loader. What stands in the way is left where it is.
 
-    A folder whose boot loader can be seen at work is in use even without a lock: its Python has yet to start.
+    A folder whose boot loader may be at work is in use even without a lock: its Python has yet to start.
     """
     parent = os.path.dirname(beside)
     try:
@@ -65,9 +70,11 @@ def remove_leftovers(beside: str, loader: int) -> None:
         path = os.path.join(parent, name)
         if found is None or path == beside or not _is_ours(path) or _is_held(path):
             continue
-        if _runs(int(found[1], 16), own):
+        process = int(found[1], 16)
+        # This one's boot loader has one folder only: in a container all of them have the same number.
+        if _may_unpack(process, own if process != loader else "", path):
             continue
-        shutil.rmtree(path, ignore_errors=True)
+        _remove(path)
 
 
 def _is_ours(path: str) -> bool:
@@ -91,12 +98,56 @@ def _is_held(path: str) -> bool:
     return False
 
 
-def _runs(process: int, program: str) -> bool:
-    """Whether there is this process and it is this program; after a reboot its number may belong to any other."""
+def _may_unpack(process: int, program: str, path: str) -> bool:
+    """Whether this process may be the boot loader that unpacks into the folder.
+
+    It may be hidden, or be started from a copy of the program, or its number may be another process's by now: there the folder's age decides.
+    """
     try:
-        return _program_of(process) == program
-    except OSError:  # there is none, or it is another user's
+        os.kill(process, 0)  # under the unit's protections too it tells of every process of the same user
+    except (ProcessLookupError, OverflowError):
         return False
+    except OSError:
+        pass
+    try:
+        if _program_of(process) == program:
+            return True
+    except OSError:  # it is hidden, or has ended meanwhile
+        pass
+    return _changes(path)
+
+
+def _changes(path: str) -> bool:
+    """Whether anything was written below the folder lately. One that cannot be read is as good as changing."""
+    try:
+        changed = max(
+            os.lstat(os.path.join(at, name)).st_mtime
+            for at, _, files in os.walk(path)
+            for name in (os.curdir, *files)
+        )
+    except (OSError, ValueError):
+        return True
+    return time.time() - changed < QUIET_SECONDS
+
+
+def _remove(path: str) -> None:
+    """Removes the folder, the mark last: if that is cut short, the next start goes on."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError:
+        return
+    try:
+        for name in sorted(os.listdir(descriptor), key=MARK.__eq__):
+            with contextlib.suppress(FileNotFoundError):  # another start removes it too
+                try:
+                    os.unlink(name, dir_fd=descriptor)
+                except IsADirectoryError:
+                    shutil.rmtree(name, dir_fd=descriptor)
+        os.rmdir(path)
+    except OSError:  # something stands in the way
+        pass
+    finally:
+        os.close(descriptor)
 
 
 def _program_of(process: int) -> str:

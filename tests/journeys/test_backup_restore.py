@@ -2,12 +2,14 @@
 
 import json
 import os
+import re
 import stat
 import subprocess
 from pathlib import Path
 
 import trio
 
+from app.server.certificate import make_own
 from tests.journeys.conftest import PROGRAM, PROJECT, TOKEN, Server, StartServer
 
 
@@ -57,6 +59,7 @@ async def test_a_board_moves_with_its_identity_and_its_tokens(
         before = acknowledged
         over.set()
     assert "1 documents" in said
+    assert f"\nwith tokens from {server.tokens}\nwith certificate sha256:" in said
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     identity = (server.state / "certificate.pem").read_bytes()
     stopped = run("restore", file, *places(server), code=1, DEMARKUS_RUNTIME_DIR=str(server.runtime))
@@ -106,3 +109,52 @@ def test_what_is_missing_from_a_backup_is_named_and_is_the_exit_code(
         "restore", root / "versions" / "lost.md" / "v1", "--root", tmp_path / "new", code=1
     )
     assert not (tmp_path / "new").exists()
+
+
+def test_what_is_beside_the_documents_and_what_is_not_is_said(tmp_path: Path) -> None:
+    root, file, home = tmp_path / "world", tmp_path / "b.tar", str(tmp_path)
+    root.mkdir()
+    usual = tmp_path / ".local" / "state" / "demarkus-appliance"
+    bare = run("backup", file, "--root", root, HOME=home)
+    assert bare == (
+        "0 documents, 0 versions; 0 left out\n"
+        "without tokens: name their file with --tokens\n"
+        f"without certificate: there is no {usual}/certificate.pem; name its folder with --state-dir\n"
+        "without settings: if the server has a file of them, name it with --config\n"
+    )
+    made = make_own(str(usual), "board").fingerprint
+    (tmp_path / "tokens.toml").write_text("[tokens]\n")
+    (tmp_path / "settings").write_text(f"DEMARKUS_TOKENS={tmp_path}/tokens.toml\n")
+    whole = run("backup", file, "--root", root, "--config", tmp_path / "settings", HOME=home)
+    assert whole.splitlines()[1:] == [
+        f"with tokens from {tmp_path}/tokens.toml",
+        f"with certificate {made}",
+        f"with settings from {tmp_path}/settings",
+    ]
+
+
+def test_a_place_that_is_named_and_holds_nothing_is_the_exit_code(tmp_path: Path) -> None:
+    root, file, home = tmp_path / "world", tmp_path / "b.tar", str(tmp_path)
+    root.mkdir()
+    take: tuple[str | Path, ...] = ("backup", file, "--root", root)
+    nothing = tmp_path / "nope"
+    said = run(*take, "--tokens", nothing, code=1, HOME=home)
+    assert f"left out the tokens: there is no {nothing}\n" in said
+    assert "\nwithout tokens\n" in said
+    assert file.exists()
+    assert "left out the tokens" in run(*take, code=1, DEMARKUS_TOKENS=str(nothing), HOME=home)
+    lost = f"left out the certificate: there is no {nothing}/certificate.pem\n"
+    assert lost in run(*take, "--state-dir", nothing, code=1, HOME=home)
+    assert lost in run(*take, code=1, DEMARKUS_STATE_DIR=str(nothing), HOME=home)
+    make_own(str(tmp_path), "board")
+    said = run(
+        *take,
+        "--state-dir",
+        nothing,
+        code=1,
+        DEMARKUS_TLS_CERT=f"{tmp_path}/certificate.pem",
+        DEMARKUS_TLS_KEY=str(nothing),
+    )
+    assert said.count("left out") == 2  # with the count of documents
+    assert f"left out the certificate's key: there is no {nothing}\n" in said
+    assert re.search("^with certificate sha256:[0-9a-f]{64}, without its key$", said, re.MULTILINE)

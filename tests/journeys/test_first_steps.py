@@ -8,15 +8,17 @@ import socket
 import subprocess
 import sys
 import time
+from fnmatch import fnmatch
 from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parents[2]
 PAGE = PROJECT / "app" / "manual" / "start.md"
+BACKUP = PAGE.parent / "board" / "backup.md"
 
 
-def lines() -> list[str]:
-    """The command lines of the page, in order."""
-    blocks = re.findall(r"^```\n(.*?)^```$", PAGE.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+def lines(page: Path) -> list[str]:
+    """The command lines of a page, in order."""
+    blocks = re.findall(r"^```\n(.*?)^```$", page.read_text("utf-8"), re.MULTILINE | re.DOTALL)
     return [line for block in blocks for line in block.splitlines()]
 
 
@@ -35,19 +37,22 @@ def test_the_first_steps_can_be_pasted(tmp_path: Path) -> None:
     shutil.copytree(PROJECT / "app" / "manual", clone / "app" / "manual")
     environment = {name: value for name, value in os.environ.items() if not name.startswith("DEMARKUS_")}
     environment |= {"HOME": str(tmp_path), "DEMARKUS_PORT": str(port)}
+    log_file = tmp_path / "log"
+    before = set(clone.iterdir())
+    (backup,) = (line for line in lines(BACKUP) if line.startswith("demarkus-appliance backup "))
     said = ""
     server: subprocess.Popen[bytes] | None = None
     try:
-        for line in lines():
+        for line in [*lines(PAGE), backup]:
             line = line.replace("mark://127.0.0.1/", f"mark://127.0.0.1:{port}/")
             if line.startswith("export PATH="):
                 environment["PATH"] = f"{clone}/.venv/bin:{environment['PATH']}"
                 continue
             if " serve " in line:
-                with (clone / "log").open("wb") as log:
+                with log_file.open("wb") as log:
                     server = subprocess.Popen(line.split(), cwd=clone, env=environment, stderr=log)
                 patience = time.monotonic() + 30
-                while "server started" not in (clone / "log").read_text():
+                while "server started" not in log_file.read_text():
                     assert server.poll() is None
                     assert time.monotonic() < patience
                     time.sleep(0.05)
@@ -76,3 +81,8 @@ def test_the_first_steps_can_be_pasted(tmp_path: Path) -> None:
     assert "/manual/tokens.md" in said
     assert "created /logs/pump.md v1\ncreated /logs/pump.md v2\nv2  " in said
     assert (clone / "token").stat().st_mode & 0o077 == 0
+    assert "\nwith tokens from tokens.toml\nwith certificate sha256:" in said
+    ignored = (PROJECT / ".gitignore").read_text().split()
+    made = {path.name for path in set(clone.iterdir()) - before}
+    assert {"world", "token", "tokens.toml"} <= made
+    assert [name for name in made if not any(fnmatch(f"/{name}", one.rstrip("/")) for one in ignored)] == []

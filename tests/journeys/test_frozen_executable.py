@@ -334,6 +334,46 @@ def test_killing_the_parent_ends_the_child_and_the_next_start_cleans_up(
     assert set(unpacked(tmp_path).iterdir()) == kept | new | {foreign}
 
 
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+def test_a_start_that_is_killed_while_it_unpacks_leaves_nothing_to_the_next(
+    frozen: Path, tmp_path: Path, how: signal.Signals
+) -> None:
+    """The boot loader heeds no signal yet. A start that is still unpacking meanwhile, here a halted one, keeps its folder."""
+    below = unpacked(tmp_path)
+    below.mkdir()
+    environment = {"TMPDIR": str(below)}
+
+    def unpacking(files: int) -> subprocess.Popen[bytes]:
+        """A start that is halted as soon as it has unpacked so many files."""
+        process = subprocess.Popen([frozen, "--version"], env=environment, stdout=subprocess.DEVNULL)
+        own = f"_MEI{process.pid:08x}*"
+        wait_until(lambda: sum(path.is_file() for path in below.glob(own + "/**/*")) >= files, within=10)
+        process.send_signal(signal.SIGSTOP)
+        return process
+
+    for files in (1, 2, 4, 5, 6, 9):  # the fifth, sixth and ninth are large
+        process = unpacking(files)
+        process.send_signal(how)
+        process.send_signal(signal.SIGCONT)
+        assert process.wait(10) == -how
+    assert len(list(below.iterdir())) == 6
+    halted = unpacking(3)
+    try:
+        for hidden in ((), ("unshare", "--map-root-user")):  # the second start cannot see what others run
+            subprocess.run(
+                [*hidden, frozen, "--version"],
+                env=environment | {"PATH": os.environ["PATH"]},
+                stdout=subprocess.DEVNULL,
+                check=True,
+                timeout=30,
+            )
+            assert [path.name[4:12] for path in below.iterdir()] == [f"{halted.pid:08x}"]
+    finally:
+        halted.send_signal(signal.SIGCONT)
+        assert halted.wait(10) == 0
+    assert list(below.iterdir()) == []
+
+
 def test_a_folder_that_forbids_execution_is_named(frozen: Path, tmp_path: Path) -> None:
     """Report 45. The unit never meets it: it unpacks into its own cache directory."""
     script = 'mount -t tmpfs -o noexec tmpfs "$1" && TMPDIR=$1 exec "$2" --version'

@@ -140,6 +140,8 @@ def test_help_answers_from_the_manual_inside(cli: Cli) -> None:
     assert page.stdout == (manual / "tokens.md").read_bytes()
     assert cli("help", "/tokens.md#sending-a-token").stdout.startswith(b"## Sending a token\n")
 
+    assert cli("help", "tokens.md").stdout == cli("help", "/tokens").stdout == page.stdout
+    assert b"perhaps /tokens.md" in cli("help", "token.md").stderr
     asked = cli("help", "how", "do", "I", "give", "an", "agent", "the", "right", "to", "write?")
     assert asked.returncode == 0
     lines = asked.stdout.decode().splitlines()
@@ -169,6 +171,18 @@ def test_help_knows_every_kind_of_thing(cli: Cli, question: str) -> None:
     found = json.loads(cli("help", question, "--json").stdout)
     assert found["matches"] > 0
     assert found["results"][0]["match"] in {"complete", "partial"}
+
+
+@pytest.mark.parametrize(
+    ("question", "place"),
+    [
+        ("rotate a token", "/tokens.md#rotating-a-token"),
+        ("renew the certificate", "/certificates.md#renewing-the-certificate"),
+    ],
+)
+def test_help_leads_to_the_page_and_not_to_an_example(cli: Cli, question: str, place: str) -> None:
+    first = json.loads(cli("help", *question.split(), "--json").stdout)["results"][0]
+    assert (f"{first['path']}#{first['anchor']}", first["match"]) == (place, "complete")
 
 
 @pytest.mark.parametrize("line", [("/none.md",), ("/tokens.md#none",), ("/none", "a question"), ("?!",)])

@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -291,6 +292,42 @@ def test_a_token_of_one_world_is_not_shown_to_several() -> None:
     assert b"DEMARKUS_AUTH is not used" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("trust", "said"),
+    [
+        (("--insecure",), "\nready: {url}/ (fingerprint sha256:"),
+        ((), "The certificate shown has the fingerprint sha256:"),
+    ],
+)
+def test_it_says_at_once_whether_each_world_can_be_used(
+    start_server: StartServer, tmp_path: Path, trust: tuple[str, ...], said: str
+) -> None:
+    server = start_server()
+    wanted = [said.format(url=server.url), "\nnot ready: 127.0.0.1:1: unreachable: connection refused"]
+    with (
+        open(tmp_path / "said", "w+") as heard,
+        subprocess.Popen(
+            [*PROGRAM, "mcp", "--host", server.url, "--host", "mark://127.0.0.1:1", *trust],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=heard,
+            env={**os.environ, "HOME": str(tmp_path)},
+            cwd=PROJECT,
+        ) as started,
+    ):
+        try:
+            deadline = time.monotonic() + 30
+            text = ""
+            while not all(one in f"\n{text}" for one in wanted):
+                assert time.monotonic() < deadline, text
+                time.sleep(0.05)
+                text = (tmp_path / "said").read_text()
+            out, _ = started.communicate(timeout=20)  # closes its stdin
+            assert (started.returncode, out) == (0, b"")
+        finally:
+            started.kill()
+
+
 def test_it_ends_when_the_client_closes_and_survives_what_is_no_message() -> None:
     ping = {"jsonrpc": "2.0", "id": 7, "method": "ping"}
     done = _run("--host", "mark://a", text=b"garbage\n\xff\xfe\n{}\n" + json.dumps(ping).encode() + b"\n")
@@ -308,7 +345,8 @@ def test_without_the_sdk_it_says_how_to_get_it(tmp_path: Path) -> None:
         "sys.exit(main(['mcp', '--host', 'mark://a']))\n"
     )
     for frozen, said in (
-        ("", b"pip install 'demarkus-appliance[mcp]'"),
+        ("", b"`pip install '/path/to/demarkus[mcp]'`, or `scripts/venv dev`"),
+        ("", b"once it is published, `pip install 'demarkus-appliance[mcp]'`"),
         ("sys.frozen = True\n", b"the one-file program has no MCP server in it"),
     ):
         done = subprocess.run(

@@ -3,22 +3,48 @@
 import hashlib
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
 import time
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 import trio
 
+from app import __version__
 from app.client.client import Client
 from app.commands.publish import write
 from app.protocol.tables import parse_lookup_body
 from tests.journeys.conftest import PROGRAM, PROJECT, TOKEN, Server, StartServer
 from tests.unit.server.planted import plant
 
+STATUS_KEYS = {
+    "version",
+    "pid",
+    "uptime",
+    "address",
+    "root",
+    "folder",
+    "tokens",
+    "read_only",
+    "documents",
+    "sections",
+    "index_bytes",
+    "body_bytes",
+    "connections",
+    "watching",
+    "reloaded",
+    "reload_ok",
+    "reload_text",
+    "fingerprint",
+    "certificate_expires",
+    "clock_ok",
+    "clock",
+}
 RELOADED = 'msg="content reloaded" cause='
 
 
@@ -52,6 +78,12 @@ async def until(condition: Callable[[], object], within: float = 10.0) -> None:
     with trio.fail_after(within):
         while not condition():  # noqa: ASYNC110  another process makes it true
             await trio.sleep(0.02)
+
+
+def from_now(when: str) -> float:
+    """Seconds until then; `when` is RFC 3339 in UTC, whole seconds."""
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", when)
+    return datetime.fromisoformat(when).timestamp() - time.time()
 
 
 def hang_up(server: Server) -> None:
@@ -403,18 +435,28 @@ async def test_status_says_how_it_is(start_server: StartServer, tmp_path: Path) 
     async with server.client() as client:
         await client.fetch("/a.md")
         told = json.loads((await run(server, "status", "--json")).stdout)
-        assert told["documents"] == 1
-        assert told["body_bytes"] == 4
+        assert told.keys() == STATUS_KEYS
+        assert told["version"] == __version__
+        assert 0 <= told["uptime"] < 60
+        assert (told["root"], told["folder"]) == (str(root), str(root.resolve()))
+        assert (told["documents"], told["sections"], told["body_bytes"]) == (1, 1, 4)
+        assert told["index_bytes"] > 0
+        assert (told["tokens"], told["read_only"]) == (str(tmp_path / "etc" / "tokens.toml"), False)
         assert told["connections"] >= 1
         assert told["address"] == f"127.0.0.1:{server.port}"
         assert told["pid"] == server.process.pid
-        assert (told["watching"], told["clock_ok"], told["reloaded"]) == (False, True, None)
+        assert (told["watching"], told["clock_ok"], told["clock"]) == (False, True, "plausible")
+        assert (told["reloaded"], told["reload_ok"], told["reload_text"]) == (None, None, None)
+        assert re.fullmatch(r"sha256:[0-9a-f]{64}", told["fingerprint"])
         assert told["fingerprint"] in server.log
+        assert from_now(told["certificate_expires"]) > 300 * 86400
         hang_up(server)
         server.wait_for(RELOADED)
         told = json.loads((await run(server, "status", "--json")).stdout)
+        assert told.keys() == STATUS_KEYS
         assert told["reload_ok"] is True
         assert told["reload_text"].startswith("nothing new in ")
+        assert -60 < from_now(told["reloaded"]) <= 0
         text = (await run(server, "status")).stdout
         assert "documents:   1, 4 bytes of text\n" in text
     assert server.stop() == 0

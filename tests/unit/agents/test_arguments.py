@@ -12,13 +12,14 @@ from app.agents import arguments, tools
 from app.agents.answers import Refusal
 from app.agents.tools import BY_NAME, INSTRUCTIONS, TOOLS
 
-# The reference's names (operations §10); what may be left out is marked there by the lack of a star.
+# The reference's names (operations §10); what may be left out is marked there by the lack of a star. Its mark_lookup needs `url`; ours
+# may leave it out.
 REFERENCE = {
     "mark_fetch": ({"url"}, {"force", "verbose"}),
     "mark_explore": ({"url"}, {"direction", "relations", "page_size", "cursor", "verbose"}),
     "mark_list": ({"url"}, {"include_archived", "cursor", "page_size"}),
     "mark_versions": ({"url"}, set()),
-    "mark_lookup": ({"url", "query"}, {"filter", "limit", "match", "budget", "verbose"}),
+    "mark_lookup": ({"query"}, {"url", "filter", "limit", "match", "budget", "verbose"}),
     "mark_publish": ({"url", "body", "expected_version"}, {"on_conflict", "metadata"}),
     "mark_append": ({"url", "body"}, {"expected_version"}),
     "mark_archive": ({"url"}, set()),

@@ -98,6 +98,48 @@ async def test_nothing_found_says_where_it_was_looked_for(board: Board) -> None:
         assert missing.text.replace("nowhere", "X") == hidden.text.replace("private", "X")
 
 
+async def test_an_empty_catalog_says_that_the_text_was_not_searched(board: Board) -> None:
+    said = "only titles and tags were searched; `match` body searches the text"
+    async with local_worlds(board) as worlds:
+        for tool, where in (("mark_lookup", {"url": "/"}), ("mark_lookup_all", {})):
+            answer = await worlds.call(tool, **where, query="ballast", match="catalog")
+            assert (answer.failed, said in answer.text) == (False, True)
+            for more in ({"query": "zymurgy", "match": "body"}, {"query": "*", "filter": "tag=none"}):
+                assert said not in (await worlds.call(tool, **where, **more)).text
+
+
+@pytest.mark.parametrize(
+    ("tool", "more"),
+    [
+        ("mark_lookup", {"query": "seal"}),
+        ("mark_lookup", {"query": "seal", "match": "body"}),
+        ("mark_list", {}),
+        ("map", {}),
+    ],
+)
+async def test_a_document_where_a_folder_is_wanted_is_not_said_to_be_gone(
+    board: Board, tool: str, more: dict[str, str]
+) -> None:
+    async with local_worlds(board) as worlds:
+        answer = await worlds.call(tool, url="/docs/03.md", **more)
+        assert answer.failed
+        assert "This call takes a folder" in answer.text
+        assert "It is not there" not in answer.text
+        assert not (await worlds.follow(answer.text)).failed
+        absent = await worlds.call(tool, url="/docs/none.md", **more)
+        assert absent.text == answer.text.replace("03.md", "none.md")
+
+
+async def test_one_world_need_not_be_named(board: Board, tmp_path: Path) -> None:
+    async with local_worlds(board) as worlds:
+        answer = await worlds.call("mark_lookup", query="pump")
+        assert keys(answer.text)["scope"] == "mark://board/"
+    async with local_worlds(board, Board(tmp_path / "attic", "attic")) as worlds:
+        answer = await worlds.call("mark_lookup", query="pump")
+        assert answer.failed
+        assert "there are several worlds" in answer.text
+
+
 @pytest.mark.parametrize(
     "failure",
     [

@@ -45,6 +45,7 @@ async def test_with_a_task_a_map_names_sections(board: Board) -> None:
             assert body((await worlds.call(tool, **arguments)).text).startswith("## Rotation")
         nothing = await worlds.call("map", url="/ops/tokens.md", search="zymurgy")
         assert (nothing.failed, keys(nothing.text)["rows"]) == (False, "0 of 0")
+        assert "nothing matches in mark://board/ops/tokens.md" in nothing.text
         assert (await worlds.call("map", url="/ops/tokens.md", search="x")).failed
 
 
@@ -70,3 +71,27 @@ async def test_help_lists_shows_and_finds_pages_of_the_manual() -> None:
         assert {row.path.split("/")[1] for row in parse_lookup_body(below.text.encode())} == {"board"}
         for arguments in ({"page": "/none.md"}, {"page": "/tokens.md#none"}, {"search": "x"}):
             assert (await worlds.call("help", **arguments)).failed
+
+
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [
+        ("tokens", "/tokens.md"),
+        ("tokens.md", "/tokens.md"),
+        ("/tokens", "/tokens.md"),
+        ("power", "/board/power.md"),
+    ],
+)
+async def test_a_page_is_found_by_its_name(name: str, path: str) -> None:
+    async with local_worlds() as worlds:
+        assert keys((await worlds.call("help", page=name)).text)["page"] == path
+
+
+async def test_a_page_that_is_not_there_comes_with_what_may_have_been_meant() -> None:
+    async with local_worlds() as worlds:
+        answer = await worlds.call("help", page="token.md")
+        assert answer.failed
+        assert "the manual has no page token.md; perhaps /tokens.md" in answer.text
+        assert keys((await worlds.follow(answer.text)).text)["page"] == "/tokens.md"
+        nothing = await worlds.call("help", search="xqzzy wvutx")
+        assert "nothing matches in /" in nothing.text

@@ -11,6 +11,7 @@ from app.client.client import Client
 from app.client.errors import BadAnswer, IdentityChanged, OutcomeUnknown, Unreachable, Untrusted
 from app.protocol.addresses import parse_address
 from app.protocol.answer import Response, error_response
+from tests.unit.agents.local import Board, local_worlds
 
 PIN = "sha256:" + "ab" * 32
 OTHER = "sha256:" + "cd" * 32
@@ -81,3 +82,26 @@ def test_what_stands_in_the_way_is_told_with_who_can_help(error: Exception, said
 def test_a_refusal_names_the_document_and_the_status(status: str) -> None:
     text = refusal(error_response(status, "the reason"), WHERE)
     assert text.startswith(f"status: {status or 'none'}\n\nmark://board/a.md: the reason\n")
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (Response("ok"), "ready: mark://board/"),
+        (
+            error_response("server-error", "internal error"),
+            "not ready: mark://board/: it answers server-error: internal error",
+        ),
+        (None, "not ready: mark://board/: unreachable: connection refused; each call asks again"),
+    ],
+)
+async def test_whether_a_server_can_be_used_is_told_in_a_line(
+    tmp_path: Path, answer: Response | None, said: str
+) -> None:
+    board = Board(tmp_path / "root")
+    board.unreachable = answer is None
+    if answer is not None:
+        board.canned["FETCH"] = answer
+    async with local_worlds(board) as worlds:
+        assert (await worlds.ready(worlds.hosts[0])).startswith(said)
+    assert [request.path for request in board.requests] == ["/health"]

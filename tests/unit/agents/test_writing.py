@@ -86,6 +86,49 @@ def calls_with(text: str) -> dict[str, object]:
     return next(arguments for tool, arguments in calls(text) if tool == "mark_publish")
 
 
+async def test_who_may_write_but_not_read_is_told_how_to_write(board: Board) -> None:
+    board.write("/private/x.md", "one\n")
+    async with local_worlds(board) as worlds:
+        for tool, more in (
+            ("mark_publish", {"body": "two\n", "expected_version": 1}),
+            ("mark_append", {"body": "two\n"}),
+        ):
+            answer = await worlds.call(tool, url="/private/x.md", **more)
+            assert answer.failed
+            assert keys(answer.text)["status"] == "not-permitted"
+            assert "may not read here; it may still be one that may write here" in answer.text
+            assert "a token with read and publish" in answer.text
+            assert "does not cover this" not in answer.text
+            [(again, arguments)] = calls(answer.text)
+            version = board.world.current("/private/x.md").version
+            done = await worlds.call(again, **{**arguments, "body": "two\n", "expected_version": version})
+            assert not done.failed
+        stale = await worlds.call(
+            "mark_publish", url="/private/x.md", body="four\n", expected_version=1, metadata={}
+        )
+        assert keys(stale.text)["status"] == "conflict"
+        assert "Nothing was written" in stale.text
+
+
+async def test_appending_to_nothing_says_how_to_create_it(board: Board) -> None:
+    async with local_worlds(board) as worlds:
+        for more in ({}, {"expected_version": 3}):
+            answer = await worlds.call("mark_append", url="/none.md", body="x", **more)
+            assert answer.failed
+            [(tool, arguments)] = calls(answer.text)
+            assert (tool, arguments["expected_version"]) == ("mark_publish", 0)
+        assert not (await worlds.call(tool, **{**arguments, "body": "x"})).failed
+        assert board.world.current("/none.md").version == 1
+
+
+async def test_a_key_that_is_none_is_told_with_the_rule(board: Board) -> None:
+    async with local_worlds(board) as worlds:
+        answer = await worlds.call(
+            "mark_publish", url="/b.md", body="x", expected_version=0, metadata={"Tags": "x"}
+        )
+        assert "contains invalid characters: lower-case letters, digits and hyphens" in answer.text
+
+
 @pytest.mark.parametrize("mode", ["fail", "merge"])
 async def test_a_conflict_without_a_proposal_says_to_read_again(board: Board, mode: str) -> None:
     long = "line\n" * 6_000

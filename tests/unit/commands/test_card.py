@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from app.commands import card, reachable
+from app.commands import card, program, reachable, running
 from app.commands.shapes import ServerStatus
 from app.protocol.addresses import Address, parse_address
 
@@ -34,7 +34,7 @@ def test_the_first_card_holds_a_link_that_clients_take() -> None:
     assert parse_address(link[1]).dial == "board.local:6309"
     assert shown.count(TOKEN) == 1
     assert "mark://192.0.2.7/" in shown
-    assert "sha256:" + "4f" * 32 in shown
+    assert f"/health --pin \\\n    sha256:{'4f' * 32}\n" in shown
     assert "/srv/world" in shown
     assert [line for line in shown.splitlines() if len(line) > 80] == [f"  {link[1]}"]
     assert "token generate" in shown
@@ -43,9 +43,20 @@ def test_the_first_card_holds_a_link_that_clients_take() -> None:
 def test_a_later_card_holds_no_secret_and_says_how_to_make_another() -> None:
     shown = card.text(status(), [Address("192.0.2.7", 6310)])
     assert "token=" not in shown
-    assert re.search(r"^Join\n  mark://192.0.2.7:6310/$", shown, re.MULTILINE)
-    assert "token generate" in shown
+    assert "Join" not in shown
+    assert shown.count("  mark://192.0.2.7:6310/\n") == 1
+    assert "\n  demarkus-appliance token generate" in shown
     assert "--tokens /etc/tokens.toml" in shown
+
+
+@pytest.mark.parametrize(("place", "root_only"), [("/run/demarkus-appliance", True), ("/run/user/7", False)])
+def test_only_the_tokens_of_the_service_need_root(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], place: str, root_only: bool
+) -> None:
+    told = msgspec.to_builtins(status(address="127.0.0.1:6309"))
+    monkeypatch.setattr(running, "server_of", lambda root, runtime_dir: ((place, "a.sock"), told))
+    assert program.main(["card"]) == 0
+    assert ("sudo demarkus-appliance token" in capsys.readouterr().out) == root_only
 
 
 @pytest.mark.parametrize(

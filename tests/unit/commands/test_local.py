@@ -281,7 +281,8 @@ def test_the_raw_token_is_alone_on_stdout(tmp_path: Path, capsys: Capture) -> No
     assert set(captured.out.strip()) <= set("0123456789abcdef")
     assert captured.err == (
         f'Token "a" appended to {file}\n\nRaw token (give to client, shown once):\n'
-        "\nIt allows to read and publish:\n  /a/**  everything below /a\n  /b  this one document\n"
+        "\nIt allows to read and publish:\n  /a/**  everything below /a\n"
+        "  /b  warning: no document has that name; did you mean /b/**?\n"
     )
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert run("token", "list", "--tokens", file, "--json") == 0
@@ -323,6 +324,8 @@ def test_token_faults(tmp_path: Path, capsys: Capture, monkeypatch: pytest.Monke
         ("/logs/*", "what lies directly in /logs, nothing in its folders"),
         ("/logs/**", "everything below /logs"),
         ("/logs/a.md", "this one document"),
+        ("/logs", "warning: no document has that name; did you mean /logs/**?"),
+        ("/logs/", "warning: no document has that name; did you mean /logs/**?"),
         ("/logs/a?.md", "what matches this pattern"),
         ("/**/drafts/*", "what matches this pattern"),
     ],

@@ -53,6 +53,11 @@ class Outcome:
         return json.loads(self.out)
 
 
+@pytest.fixture(autouse=True)
+def _called_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["demarkus-appliance"])
+
+
 @pytest.fixture
 def run(capsysbinary: pytest.CaptureFixture[bytes]) -> Callable[..., Any]:
     """Runs a command line against a server that answers so; `URL` in it stands for the server's address."""
@@ -219,8 +224,29 @@ async def test_lookup(run: Run) -> None:
         "body",
     )
     assert "titles and tags only" in done.err
-    done = await run(Response("ok", {"matches": "0"}, b""), "lookup", "URL/", "--query", "zz")
+    nothing = Response("ok", {"matches": "0"}, b"")
+    done = await run(nothing, "lookup", "URL/", "--query", "zz")
+    only = "no matches: only titles and tags were searched; --match body searches the text\n"
+    assert (done.code, done.out, done.err) == (0, b"", only)
+    done = await run(nothing, "lookup", "URL/", "--query", "*")
     assert (done.code, done.out, done.err) == (0, b"", "no matches\n")
+
+
+@pytest.mark.parametrize("query", ["c++", "C# x", "*", "x" * 33])
+async def test_lookup_of_a_query_that_has_no_word(run: Run, query: str) -> None:
+    reason = (
+        "no word of the query can be looked for: words need two letters or digits, and at most 32 bytes\n"
+    )
+    line = ("lookup", "URL/", "--query", query, "--match", "body")
+    nothing = Response("ok", {"matches": "0", "match": "body"}, b"")
+    done = await run(nothing, *line)
+    assert (done.code, done.out, done.err) == (0, b"", reason)
+    done = await run(nothing, *line[:3], f"pump {query}", *line[4:])
+    assert (done.code, done.out, done.err) == (0, b"", "no matches\n")
+    done = await run(nothing, *line, "--json")
+    assert (done.code, done.document["matches"], done.err) == (0, 0, "")
+    older = await run(Response("ok", {"matches": "0"}, b""), *line)
+    assert older.err == "this server has searched titles and tags only, not the text\nno matches\n"
 
 
 async def test_lookup_of_a_task(run: Run) -> None:
@@ -350,6 +376,14 @@ async def test_wrong_usage_sends_nothing(
     assert (done.code, done.out, done.requests) == (2, b"", [])
     assert done.err
     assert "Traceback" not in done.err
+
+
+async def test_a_key_that_no_server_takes_is_told_with_the_rule(run: Run) -> None:
+    done = await run(CREATED, "put", "URL/a.md", "--body", "x", "--force", "--meta", "Tags=x")
+    assert (done.code, done.requests) == (2, [])
+    assert (
+        'metadata key "Tags" contains invalid characters: lower-case letters, digits and hyphens' in done.err
+    )
 
 
 async def test_bodies_that_no_server_takes_are_not_sent(run: Run, tmp_path: Path) -> None:
@@ -518,13 +552,19 @@ CURES = [
         "archived",
         "/x.md is archived",
         ("fetch", "URL/x.md"),
-        "by their numbers. To bring it back: archive --undo",
+        "by their numbers. To bring it back: demarkus-appliance archive --undo mark://",
     ),
     (
         "archived",
         "document is archived; unarchive first",
         ("put", "URL/x.md", "--force", "--body", "x"),
         "/x.md\n",
+    ),
+    (
+        "not-found",
+        "/x.md not found",
+        ("append", "URL/x.md", "--body", "x"),
+        "/x.md --expected-version 0, with the text.",
     ),
     ("not-found", "/x.md not found", ("list", "URL/x.md"), "If it is a document, use `fetch` or `versions`."),
     (

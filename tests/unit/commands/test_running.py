@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from app.commands import running
+from app.commands import program, running
 from app.commands.outcomes import Exit, Failure
 from app.server import runtime
 from app.server.runtime import Ask, NoAnswer
@@ -59,14 +59,15 @@ def test_a_root_is_known_by_its_name_or_by_where_it_leads(
 
 
 def test_none_and_several_are_said(machine: Answers, tmp_path: Path) -> None:
-    with pytest.raises(Failure, match=r"no server answers on this machine to this user$") as caught:
+    cure = "start it, use sudo if another user runs it, or name its --runtime-dir"
+    with pytest.raises(Failure, match=f"no server answers on this machine to this user: {cure}$") as caught:
         running.server_of(None, "/run/x")
     assert caught.value.code == Exit.UNREACHABLE
     machine["a.sock"] = "Permission denied"
     with pytest.raises(Failure, match=r"to this user \(/run/x/a\.sock: Permission denied\)"):
         running.server_of(None, "/run/x")
     machine["a.sock"] = status(tmp_path / "one")
-    with pytest.raises(Failure, match="no server of /nowhere answers"):
+    with pytest.raises(Failure, match=r"no server of /nowhere answers .*another --root or its --runtime-dir"):
         running.server_of("/nowhere", "/run/x")
     machine["b.sock"] = status(tmp_path / "two")
     with pytest.raises(Failure, match="several servers run here") as caught:
@@ -96,3 +97,16 @@ def test_where_servers_are_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
         "/run/demarkus-appliance",
         "/state/run",
     ]
+
+
+def test_the_index_is_shown_as_a_multiple_of_the_text(
+    machine: Answers, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = {
+        "version": "1", "pid": 1, "uptime": 1, "address": ":6309", "root": "/w", "folder": "/w", "documents": 1,
+        "sections": 2, "index_bytes": 116, "body_bytes": 100, "connections": 0, "watching": True,
+        "fingerprint": "sha256:4f", "certificate_expires": "9999-12-31T23:59:59Z", "clock_ok": True, "clock": "plausible",
+    }  # fmt: skip
+    machine["a.sock"] = told
+    assert program.main(["status", "--runtime-dir", "/run/x"]) == 0
+    assert "2, index 116 bytes, 1.16 × the text\n" in capsys.readouterr().out

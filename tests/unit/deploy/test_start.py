@@ -4,6 +4,7 @@ import importlib.util
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -31,12 +32,31 @@ def folder(below: Path, process: int, *, mark: str | None) -> Path:
     return made
 
 
+def age(made: Path) -> Path:
+    """Makes it look as if nothing in the folder had changed for ten minutes."""
+    then = time.time() - 600
+    for path in (*made.rglob("*"), made):
+        os.utime(path, (then, then), follow_symlinks=False)
+    return made
+
+
 @pytest.fixture
 def foreigner() -> Iterator[int]:
     """The number of a process that runs another program."""
     with subprocess.Popen(["sleep", "60"]) as process:
         yield process.pid
         process.kill()
+
+
+@pytest.fixture
+def sibling() -> Iterator[int]:
+    """The number of another process that runs the tests' interpreter."""
+    command = [sys.executable, "-c", "print(flush=True); input()"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        yield process.pid
+        process.communicate(b"\n")
 
 
 @pytest.fixture
@@ -48,13 +68,16 @@ def ended() -> int:
 
 
 def test_only_folders_of_this_program_that_nobody_uses_are_removed(
-    start: ModuleType, tmp_path: Path, ended: int, foreigner: int
+    start: ModuleType, tmp_path: Path, ended: int, foreigner: int, sibling: int
 ) -> None:
     own = folder(tmp_path, 1, mark=start.MARK)
-    running = folder(tmp_path, os.getpid(), mark=start.MARK)  # the tests' interpreter is the boot loader here
-    reused = folder(tmp_path, foreigner, mark=start.MARK)  # the number now belongs to another program
-    foreign = folder(tmp_path, 2, mark=None)
+    # The boot loaders here are the tests' interpreter and another start of it.
+    running = age(folder(tmp_path, sibling, mark=start.MARK))
+    same = age(folder(tmp_path, os.getpid(), mark=start.MARK))  # as in a container, where all have one number
+    reused = age(folder(tmp_path, foreigner, mark=start.MARK))  # the number now belongs to another program
+    foreign = age(folder(tmp_path, 2**31 - 2, mark=None))
     leftover = folder(tmp_path, ended, mark=start.MARK)
+    impossible = folder(tmp_path, 2**32 - 1, mark=start.MARK)
     held = folder(tmp_path, 2**31 - 1, mark=start.MARK)  # by a process that cannot be seen from here
     (tmp_path / "_MEI-notes").mkdir()
     elsewhere = tmp_path / "elsewhere"
@@ -69,12 +92,73 @@ def test_only_folders_of_this_program_that_nobody_uses_are_removed(
         start.remove_leftovers(str(own), os.getpid())
         assert held.exists()
         holder.communicate(b"\n")
-    assert not leftover.exists()
-    assert not reused.exists()
+    assert not any(path.exists() for path in (leftover, reused, same, impossible))
     assert all(path.exists() for path in (own, running, foreign, tmp_path / "_MEI-notes"))
     assert len(list(elsewhere.iterdir())) == 1
     start.remove_leftovers(str(own), os.getpid())
     assert not held.exists()
+
+
+def test_what_is_unpacked_only_in_part_is_removed_as_soon_as_its_boot_loader_is_gone(
+    start: ModuleType, tmp_path: Path
+) -> None:
+    own = folder(tmp_path, 1, mark=start.MARK)
+    with subprocess.Popen(["sleep", "60"]) as loader:
+        partial = folder(tmp_path, loader.pid, mark=start.MARK)
+        start.remove_leftovers(str(own), os.getpid())
+        assert partial.exists()
+        loader.kill()
+    start.remove_leftovers(str(own), os.getpid())
+    assert not partial.exists()
+
+
+@pytest.mark.parametrize("error", [PermissionError, FileNotFoundError])
+def test_a_boot_loader_that_cannot_be_seen_is_at_work_as_long_as_its_folder_changes(
+    start: ModuleType,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    foreigner: int,
+    error: type[OSError],
+) -> None:
+    """PrivateUsers= and ProtectProc= of the unit hide what a process runs, not that it is there."""
+    own = folder(tmp_path, 1, mark=start.MARK)
+    hidden = folder(tmp_path, foreigner, mark=start.MARK)
+    library = hidden / "lib" / "library.so"
+    library.write_text("")
+
+    def program_of(process: int) -> str:
+        if process == foreigner:
+            raise error
+        return "program"
+
+    monkeypatch.setattr(start, "_program_of", program_of)
+    for newest in (hidden, hidden / "lib", library):
+        age(hidden)
+        os.utime(newest)
+        start.remove_leftovers(str(own), os.getpid())
+        assert library.exists(), newest
+    age(hidden)
+    start.remove_leftovers(str(own), os.getpid())
+    assert not hidden.exists()
+
+
+def test_a_removal_that_is_cut_short_is_finished_by_the_next(
+    start: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ended: int
+) -> None:
+    own = folder(tmp_path, 1, mark=start.MARK)
+    leftover = folder(tmp_path, ended, mark=start.MARK)
+    (leftover / "a").write_text("")
+    (leftover / "z").write_text("")
+
+    def fail(*_: object, **__: object) -> None:
+        raise OSError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(start.shutil, "rmtree", fail)
+        start.remove_leftovers(str(own), os.getpid())
+    assert {path.name for path in leftover.iterdir()} >= {"lib", start.MARK}
+    start.remove_leftovers(str(own), os.getpid())
+    assert not leftover.exists()
 
 
 def test_the_mark_is_held_as_long_as_the_process_lives(start: ModuleType, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.search.wording import FILLERS, Unit, folded, occurrences, settle, variants, wording
+from app.search.wording import FILLERS, Kind, Unit, folded, occurrences, settle, times, variants, wording
 
 
 def units(query: str) -> list[str]:
@@ -177,3 +177,39 @@ def test_the_longest_query_takes_no_long_time(piece: str) -> None:
         settle(found.units, lambda _: False)
         occurrences(found.phrase.unit, "ab " * 20_000)
     assert time.thread_time() - started < 1
+
+
+@given(st.text("ab.-_ ", min_size=1, max_size=6), st.text("ab.-_ ", max_size=40))
+@settings(max_examples=300, deadline=None)
+def test_occurrences_at_boundaries_are_those_of_a_plain_look_at_every_place(literal: str, text: str) -> None:
+    unit = Unit("literal", literal)
+    plain = [
+        (at, at + len(literal))
+        for at in range(len(text))
+        if text.startswith(literal, at)
+        and not (literal[0] in "ab_" and at and text[at - 1] in "ab_")
+        and not (literal[-1] in "ab_" and text[at + len(literal) :][:1] in tuple("ab_"))
+    ]
+    assert occurrences(unit, text) == plain
+    assert times(unit, text, 3) == min(len(plain), 3)
+
+
+@pytest.mark.parametrize(
+    ("literal", "text"),
+    [
+        ("a." * 1_500 + "a", "a." * 400_000),  # overlaps itself everywhere
+        ("ab." * 1_000 + "a", "ab." * 300_000),  # and every occurrence ends within a word
+        ("." * 3_000, "." * 800_000),
+        ("a." * 1_000 + "b." * 500, ("a." * 1_000 + "b." * 499 + "a.") * 250),
+    ],
+)
+def test_long_literals_in_periodic_texts_take_linear_time(literal: str, text: str) -> None:
+    """Quadratic, each of these takes a minute."""
+    assert times(Unit("literal", literal), text, 31) in (0, 31)
+
+
+@pytest.mark.parametrize("kind", ["joined", "quoted"])
+def test_counting_stops_where_more_does_not_matter(kind: Kind) -> None:
+    unit = Unit(kind, "a-b" if kind == "joined" else "a b")
+    assert times(unit, "a b " * 10, 31) == len(occurrences(unit, "a b " * 10)) == 10
+    assert times(unit, "a b " * 10, 3) == 3

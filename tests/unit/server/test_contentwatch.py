@@ -1,6 +1,7 @@
 """The watch on a content root, in real directories. Times are real: inotify knows no other clock."""
 
 import errno
+import itertools
 import os
 import shutil
 from collections.abc import AsyncIterator, Callable, Collection
@@ -25,11 +26,16 @@ class Seen:
         self.times: list[float] = []
         self.lines: list[str] = []
         self.looked = trio.Event()
+        self.refused = 0
 
-    async def changed(self, scope: Collection[str]) -> None:
+    async def changed(self, scope: Collection[str]) -> bool:
         self.reports.append(set(scope))
         self.times.append(trio.current_time())
         self.looked.set()
+        if self.refused:
+            self.refused -= 1
+            return False
+        return True
 
     def log(self, level: str, message: str, /, **fields: object) -> None:
         self.lines.append(f"{level} {message}")
@@ -253,3 +259,18 @@ async def test_names_in_no_encoding(root: Path) -> None:
     async with watching(root) as seen:
         publish_odd(root)
         assert await seen.next() == {"/d/\udcff.md"}
+
+
+async def test_what_could_not_be_taken_over_is_reported_again(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(contentwatch, "AGAIN_SECONDS", 0.05)
+    async with watching(root) as seen:
+        seen.refused = 3
+        publish(root, "/d/b.md")
+        await trio.sleep(2)
+        assert len(seen.reports) == 4
+        assert all(covers(one, "/d/b.md") for one in seen.reports)
+        # Each pause is longer than the one before.
+        pauses = [after - before for before, after in itertools.pairwise(seen.times[-4:])]
+        assert pauses[2] > pauses[0]

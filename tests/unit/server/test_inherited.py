@@ -92,12 +92,24 @@ def listening() -> socket.socket:
     return found
 
 
+def connected() -> socket.socket:
+    found = udp()
+    found.connect(("127.0.0.1", 9))
+    return found
+
+
 @pytest.mark.parametrize(
     ("sockets", "count", "said"),
     [
         ([tempfile.TemporaryFile], "1", "descriptor 3 cannot be used: Socket operation on non-socket"),
         ([listening], "1", "descriptor 3 is no UDP socket"),
         ([lambda: socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)], "1", "descriptor 3 is no UDP socket"),
+        (
+            [lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM)],
+            "1",
+            "descriptor 3 is a UDP socket without a port",
+        ),
+        ([connected], "1", "descriptor 3 is a UDP socket without a port of its own, or with a peer"),
         ([udp, udp], "2", "descriptors 3 and 4 are of one address family"),
         ([udp], "2", "descriptor 4 cannot be used: Bad file descriptor"),
     ],

@@ -83,6 +83,26 @@ def test_work_that_ends_early_is_an_error_and_leaves_no_process(
     assert ("ValueError: broken" in capfd.readouterr().err) == (work is failing)
 
 
+def test_a_copy_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    def hanging() -> Iterator[Parcel]:
+        yield 1, [b"x"]
+        os.kill(os.getpid(), signal.SIGSTOP)
+
+    monkeypatch.setattr("app.world.apart.HANGS_SECONDS", 1)
+    with pytest.raises(ApartFailed, match=f"status {int(signal.SIGKILL)}: nothing came for 1 s"):
+        apart(hanging, ())
+
+
+def test_a_program_started_with_its_children_s_ends_ignored() -> None:
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        assert [bytes(result) for result in apart(lambda: [(1, [b"x"])], ())] == [b"x"]
+        with pytest.raises(ApartFailed):
+            apart(failing, ())
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+
+
 def test_no_process_to_be_had_is_an_error_that_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     def refused() -> int:
         raise BlockingIOError(11, "Resource temporarily unavailable")

@@ -1,5 +1,6 @@
 """Backups and what becomes of them: worlds of every state, taken while they change, and files that are no backups."""
 
+import fcntl
 import io
 import json
 import os
@@ -86,6 +87,40 @@ def test_a_world_comes_back_as_it_was(root: Path, tmp_path: Path) -> None:
     assert list(verify(os.fspath(target))) == []
     assert {name: Path(place).read_bytes() for name, place in places.items()} == ETC
     assert sorted(os.listdir(tmp_path)) == ["b.tar", "etc", "new", "root"]
+
+
+def test_only_files_are_replaced_and_a_link_is_followed(root: Path, tmp_path: Path) -> None:
+    (tmp_path / "stick").mkdir()
+    meant, pipe = tmp_path / "stick" / "b.tar", tmp_path / "pipe"
+    (tmp_path / "b.tar").symlink_to(meant)
+    backed_up(root, tmp_path / "b.tar")
+    assert (tmp_path / "b.tar").is_symlink()
+    assert os.listdir(tmp_path / "stick") == ["b.tar"]
+    os.mkfifo(pipe)
+    for target in (pipe, tmp_path / "stick"):
+        before = target.lstat()
+        with pytest.raises(FileExistsError):
+            backed_up(root, target)
+        assert os.path.samestat(target.lstat(), before)
+    assert sorted(os.listdir(tmp_path)) == ["b.tar", "pipe", "root", "stick"]
+
+
+def test_a_restore_that_ends_between_anothers_opening_and_locking_keeps_its_world(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, target = tmp_path / "b.tar", tmp_path / "new"
+    backed_up(root, file)
+    lock = fcntl.flock
+
+    def after_the_other(fd: int, operation: int) -> None:
+        monkeypatch.setattr(fcntl, "flock", lock)
+        restored(file, target)
+        lock(fd, operation)
+
+    monkeypatch.setattr(fcntl, "flock", after_the_other)
+    with pytest.raises(CannotRestore, match=r"another restore to .* has just ended"):
+        restored(file, target)
+    assert snapshot(target) == snapshot(root)
 
 
 def test_an_empty_folder_is_a_target_and_keeps_its_mode(root: Path, tmp_path: Path) -> None:
