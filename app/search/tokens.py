@@ -162,7 +162,9 @@ class Words:
     def _part(self) -> None:
         """Count the parts of words with underscores, of which `own` holds nothing but runs so far."""
         for run in [run for run in self.own if "_" in run]:
-            _count(self.pieces, filter(fits, _ALNUM.findall(run)), self.own[run])
+            # One by one where there may be very many, so that no call is long.
+            parts = _ALNUM.findall(run) if len(run) < _PIECE else (part[0] for part in _ALNUM.finditer(run))
+            _count(self.pieces, filter(fits, parts), self.own[run])
 
     def _compose(self, text: str) -> None:
         """Count what the composed forms of decomposed fields give beyond their own tokens."""

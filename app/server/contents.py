@@ -7,7 +7,6 @@ up again by every full reload, and another folder is loaded beside the old one b
 """
 
 import gc
-import sys
 import time
 from collections.abc import Callable, Collection
 from typing import TypeVar
@@ -24,8 +23,6 @@ from app.world.world import World
 
 _T = TypeVar("_T")
 
-SLICE_SECONDS = 0.0005
-"""How long the thread of a reload may keep the interpreter while a request wants it; Python's own 5 ms add up."""
 AGAIN_SECONDS = 2.0
 """After how long a content root that could not be watched is tried again."""
 
@@ -146,12 +143,7 @@ class Contents:
         gc.freeze()
 
     async def _in_thread(self, step: Callable[..., _T], *args: object) -> _T:
-        interval = sys.getswitchinterval()
-        sys.setswitchinterval(min(interval, SLICE_SECONDS))
-        try:
-            return await trio.to_thread.run_sync(step, *args, limiter=self._thread, abandon_on_cancel=True)
-        finally:
-            sys.setswitchinterval(interval)
+        return await trio.to_thread.run_sync(step, *args, limiter=self._thread, abandon_on_cancel=True)
 
     def _tell(self, reloaded: Reloaded) -> None:
         if reloaded.cause == "watch" and not reloaded.error and not reloaded.changes.documents:
