@@ -128,7 +128,7 @@ class Words:
         surely = TOKEN_MAX if text.isascii() else TOKEN_MAX // 4
         for run in [run for run in self.own if not 1 < len(run) <= surely and not fits(run)]:
             del self.own[run]
-        _add(self.own, wholes)
+        self.own.update(wholes)
 
     @property
     def length(self) -> int:
@@ -172,11 +172,6 @@ class Words:
             composed = unicodedata.normalize("NFC", field)
             if composed != field:
                 _count(self.composed, set(tokens(composed)).difference(tokens(field)), times)
-
-
-def _add(counts: dict[str, int], more: dict[str, int]) -> None:
-    for token, times in more.items():
-        counts[token] = counts.get(token, 0) + times
 
 
 def _count(counts: dict[str, int], found: Iterable[str], times: int) -> None:

@@ -11,44 +11,14 @@ import pytest
 
 from app.protocol.paths import canonical
 from app.protocol.tables import LookupRow
-from app.protocol.times import parse_rfc3339
-from app.search.catalog import Catalog
-from app.search.entry import entry_of
 from app.search.index import SectionIndex
 from app.search.query import parse_query
-from app.search.tokens import Recall
+from tests.contract.vector_world import Caller, world
 
 VECTORS: dict[str, Any] = json.loads(
     Path(__file__).with_name("vectors").joinpath("lookup_body.json").read_text("utf-8")
 )
 BODIES: dict[str, bytes] = {document["path"]: document["body"].encode() for document in VECTORS["documents"]}
-
-
-class Caller:
-    """May read all but some paths."""
-
-    def __init__(self, unreadable: list[str]) -> None:
-        self.key = frozenset(unreadable)
-
-    def may_read(self, path: str) -> bool:
-        return path not in self.key
-
-
-def world(recall: Recall) -> SectionIndex:
-    catalog = Catalog()
-    index = SectionIndex(catalog, recall)
-    for document in VECTORS["documents"]:
-        modified = parse_rfc3339(document["modified"])
-        assert modified is not None
-        path = document["path"]
-        entry = entry_of(path, document["meta"], BODIES[path], int(modified))
-        catalog.put(entry)
-        index.put(index.extract(entry, BODIES[path], 1))
-    for document in VECTORS["documents"]:
-        if document.get("archived"):
-            catalog.drop(document["path"])
-            index.drop(document["path"])
-    return index
 
 
 def answer(index: SectionIndex, case: dict[str, Any], **more: str) -> list[LookupRow]:
@@ -63,12 +33,12 @@ def place(row: LookupRow) -> str:
 
 @pytest.fixture(scope="module")
 def reference() -> SectionIndex:
-    return world("reference")
+    return world(VECTORS["documents"], "reference")
 
 
 @pytest.fixture(scope="module")
 def wide() -> SectionIndex:
-    return world("wide")
+    return world(VECTORS["documents"], "wide")
 
 
 @pytest.mark.parametrize("case", VECTORS["cases"], ids=lambda case: case["name"])

@@ -10,7 +10,6 @@ from app.commands.found import Found
 from app.protocol.fault import Fault
 from app.protocol.paths import canonical
 from app.protocol.tables import LookupRow
-from app.protocol.times import parse_rfc3339
 from app.search.answer import Answer
 from app.search.catalog import Catalog
 from app.search.entry import entry_of
@@ -20,6 +19,7 @@ from app.search.task import floor
 from app.search.tokens import Recall
 from app.search.wording import Unit, settle, wording
 from app.server.lookups import task_response
+from tests.contract.vector_world import Caller, world
 
 VECTORS: dict[str, Any] = json.loads(
     Path(__file__).with_name("vectors").joinpath("task.json").read_text("utf-8")
@@ -28,36 +28,9 @@ BODIES: dict[str, bytes] = {document["path"]: document["body"].encode() for docu
 RECALLS: tuple[Recall, ...] = ("reference", "wide")
 
 
-class Caller:
-    """May read all but some paths."""
-
-    def __init__(self, unreadable: list[str]) -> None:
-        self.key = frozenset(unreadable)
-
-    def may_read(self, path: str) -> bool:
-        return path not in self.key
-
-
-def world(recall: Recall) -> SectionIndex:
-    catalog = Catalog()
-    index = SectionIndex(catalog, recall)
-    for document in VECTORS["documents"]:
-        modified = parse_rfc3339(document["modified"])
-        assert modified is not None
-        path = document["path"]
-        entry = entry_of(path, document["meta"], BODIES[path], int(modified))
-        catalog.put(entry)
-        index.put(index.extract(entry, BODIES[path], 1))
-    for document in VECTORS["documents"]:
-        if document.get("archived"):
-            catalog.drop(document["path"])
-            index.drop(document["path"])
-    return index
-
-
 @pytest.fixture(scope="module", params=RECALLS)
 def index(request: pytest.FixtureRequest) -> SectionIndex:
-    return world(request.param)
+    return world(VECTORS["documents"], request.param)
 
 
 def answer(index: SectionIndex, request: dict[str, Any], unreadable: list[str]) -> Answer:

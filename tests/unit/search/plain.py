@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from app.markdown.sections import Section, sections
 from app.protocol.paths import sort_key
@@ -279,3 +280,19 @@ def filled(documents: Iterable[Document], recall: Recall) -> SectionIndex:
 def found(matches: Iterable[Match]) -> list[tuple[str, int, str, str]]:
     """Matches as `Plain.match` gives them."""
     return [(match.path, match.version, *match.cut[:2]) for match in matches]
+
+
+class Tidied(RuleBasedStateMachine):
+    """Writes whose index is tidied in between, which no answer may show."""
+
+    index: SectionIndex
+
+    @rule(steps=st.integers(1, 4))
+    def fold(self, steps: int) -> None:
+        for _ in range(steps):
+            self.index.fold()
+
+    @rule()
+    def settle(self) -> None:
+        self.index.settle()
+        assert self.index.stats().segments <= 1

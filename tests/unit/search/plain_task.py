@@ -269,9 +269,7 @@ class PlainTask:
                 score = sum(parts) + 10 * document.entry.importance + (2000 + 10 * weight if weight else 0)
                 own += 2000 + 10 * own_weight if own_weight else 0
                 matched = sum(record.has(term) for term in terms)
-                found[path].append(
-                    _Scored(path, place, record, parts, round(own, 6), round(score, 6), weight, matched)
-                )
+                found[path].append(_Scored(path, place, record, parts, round(own, 6), score, weight, matched))
         return found
 
     def _recovered(self) -> list[str]:
@@ -301,7 +299,7 @@ def _best(several: Sequence[_Scored]) -> _Scored:
 
 
 def _order(one: _Scored) -> tuple[float, bytes, int]:
-    return -one.score, sort_key(one.path), one.place
+    return -round(one.score, 6), sort_key(one.path), one.place
 
 
 def _row(one: _Scored, match: str) -> Row:

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+from hypothesis.stateful import initialize, rule
 
 from app.search.catalog import Catalog
 from app.search.index import SectionIndex
@@ -19,6 +19,7 @@ from tests.unit.search.plain import (
     Caller,
     Document,
     Plain,
+    Tidied,
     filled,
     found,
 )
@@ -33,7 +34,7 @@ def asked(text: str, limit: str = "1000", scope: str = "/", filter_: str = "") -
     return parse_query(scope, {"query": f"{text} ..", "limit": limit, "filter": filter_, "match": "body"})
 
 
-class Writes(RuleBasedStateMachine):
+class Writes(Tidied):
     """Puts, drops, folds and questions in any order; every answer is the plain one."""
 
     @initialize(recall=st.sampled_from(RECALLS), world=WORLDS)
@@ -58,16 +59,6 @@ class Writes(RuleBasedStateMachine):
         self.plain.drop(path)
         self.catalog.drop(path)
         self.index.drop(path)
-
-    @rule(steps=st.integers(1, 4))
-    def fold(self, steps: int) -> None:
-        for _ in range(steps):
-            self.index.fold()
-
-    @rule()
-    def settle(self) -> None:
-        self.index.settle()
-        assert self.index.stats().segments <= 1
 
     @rule(
         texts=st.lists(QUERIES, min_size=8, max_size=8),

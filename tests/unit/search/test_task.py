@@ -4,7 +4,7 @@ from unittest.mock import patch
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+from hypothesis.stateful import initialize, rule
 
 from app.search.answer import Answer
 from app.search.catalog import Catalog
@@ -12,7 +12,7 @@ from app.search.entry import entry_of
 from app.search.index import SectionIndex
 from app.search.query import Query, task_query
 from app.search.tokens import Recall
-from tests.unit.search.plain import CALLERS, Caller, Document, filled
+from tests.unit.search.plain import CALLERS, Caller, Document, Tidied, filled
 from tests.unit.search.plain_task import BODIES, METADATA, PATHS, QUERIES, WORLDS, PlainTask, Row
 
 LIMITS = st.sampled_from(["", "1", "3"])
@@ -24,7 +24,7 @@ def rows(answer: Answer) -> tuple[list[Row], int, int]:
     return [Row(row.path, row.anchor, row.match) for row in answer.rows], answer.matches, answer.ignored
 
 
-class Writes(RuleBasedStateMachine):
+class Writes(Tidied):
     """Puts, drops, folds and questions in any order; every answer is the plain one."""
 
     @initialize(recall=st.sampled_from(["reference", "wide"]), world=WORLDS)
@@ -50,15 +50,6 @@ class Writes(RuleBasedStateMachine):
         self.documents.pop(path, None)
         self.catalog.drop(path)
         self.index.drop(path)
-
-    @rule(steps=st.integers(1, 4))
-    def fold(self, steps: int) -> None:
-        for _ in range(steps):
-            self.index.fold()
-
-    @rule()
-    def settle(self) -> None:
-        self.index.settle()
 
     def read(self, path: str, version: int) -> bytes:
         assert self.documents[path].version == version
@@ -128,3 +119,21 @@ def test_rows_are_the_plain_ones(
         with patch("app.search.exact.SCAN", scan):
             answer = index.task(query, Caller(), lambda path, _: documents[path].body)
         assert rows(answer) == PlainTask(documents.values(), query, Caller()).answer(), text
+
+
+def test_a_value_is_rounded_once_where_it_is_compared() -> None:
+    """Two records of one document whose values are equal to six decimals only if nothing is rounded on the way (task §9)."""
+    body = (
+        "## `log` `log level`\n\n- # box\n\n  `log level` x\n\n## box rüst rust\n\nTitle pump\n---".encode()
+    )
+    metadata = {
+        "title": "c++ v1.2",
+        "tags": "level pumps,日",
+        "description": "to pump.aft",
+        "importance": "0",
+    }
+    document = Document(entry_of("/private/a.md", metadata, body, 1), body, 1)
+    query = task_query("to an**ch**or pump.aft wave the `log level`")
+    answer = filled([document], "reference").task(query, Caller(), lambda path, version: body)
+    assert [row.anchor for row in answer.rows] == ["log-log-level", "", "box"]
+    assert rows(answer) == PlainTask([document], query, Caller()).answer()
