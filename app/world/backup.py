@@ -90,8 +90,8 @@ def write_backup(
         raise FileExistsError(errno.EEXIST, "it is there and no file", target)
     opened = Root(root)
     try:
-        folder, name = os.path.split(target)
-        partial = os.path.join(folder, f".{name}.{secrets.token_hex(8)}")
+        folder = os.path.dirname(target)
+        partial = os.path.join(folder, f".demarkus-backup-{secrets.token_hex(8)}")
         fd = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
             try:

@@ -11,7 +11,7 @@ import re
 from app.world.disk import DIRECTORY, Names, Root, exists, path_of, raw_name
 from app.world.documents import VERSIONS
 from app.world.errors import BadRoot, Escapes, reason
-from app.world.prepared import TEMP
+from app.world.shelf import POINTER_TEMP, temporary
 from app.world.versionfile import number_of
 
 _OLD_FILE = re.compile(rb"([^.].*\.md)\.v([0-9]+)", re.DOTALL)
@@ -126,17 +126,16 @@ def _move_files(versions: int, name: bytes, files: dict[int, bytes]) -> None:
 
 def _repoint(directory: int, versions: int, name: bytes) -> bool:
     """Point the symlink at the highest version present; whether it had to be changed."""
-    fd = os.open(name, DIRECTORY, dir_fd=versions)
+    folder = os.open(name, DIRECTORY, dir_fd=versions)
     try:
-        with os.scandir(fd) as entries:
+        with os.scandir(folder) as entries:
             numbers = [number_of(entry.name) for entry in entries if entry.is_file(follow_symlinks=False)]
+        target = b"versions/%b/v%d" % (name, max(numbers, default=0))
+        if not any(numbers) or os.readlink(name, dir_fd=directory) == target:
+            return False
+        new = temporary(POINTER_TEMP)  # among the versions, where the next write removes what was cut off
+        os.symlink(target, new, dir_fd=folder)
+        os.rename(new, name, src_dir_fd=folder, dst_dir_fd=directory)
+        return True
     finally:
-        os.close(fd)
-    target = b"versions/%b/v%d" % (name, max(numbers, default=0))
-    if not any(numbers) or os.readlink(name, dir_fd=directory) == target:
-        return False
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(name + TEMP, dir_fd=directory)
-    os.symlink(target, name + TEMP, dir_fd=directory)
-    os.rename(name + TEMP, name, src_dir_fd=directory, dst_dir_fd=directory)
-    return True
+        os.close(folder)

@@ -16,6 +16,8 @@ BLOCK = 512
 _LONG_MAX = 8192
 """The longest name that is read: twice what any path has."""
 _TIME_MAX = 2**40
+_RECORD = 20 * BLOCK
+"""What other tars fill up to with zeros."""
 _LONG = {tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK}
 _NAMES = ("utf-8", "surrogateescape")
 
@@ -74,7 +76,7 @@ class TarWriter:
 
 
 def members(read: Callable[[int], bytes]) -> Iterator[Member]:
-    """The members of a tar in their order, up to its end. `read` gives so many bytes, fewer only at the end of the stream.
+    """The members of a tar in their order, up to its end and that of the stream. `read` gives so many bytes, fewer only at the end.
 
     Raises `BadTar`.
     """
@@ -95,6 +97,9 @@ def members(read: Callable[[int], bytes]) -> Iterator[Member]:
             if not any(block):
                 if long or any(take(BLOCK)):
                     raise BadTar("it ends within a member")
+                rest = read(_RECORD)
+                if any(rest) or len(rest) == _RECORD:
+                    raise BadTar("there is more after its end")
                 return
             head = _head(block)
             if head.type not in _LONG:

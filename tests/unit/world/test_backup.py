@@ -89,6 +89,12 @@ def test_a_world_comes_back_as_it_was(root: Path, tmp_path: Path) -> None:
     assert sorted(os.listdir(tmp_path)) == ["b.tar", "etc", "new", "root"]
 
 
+def test_a_backup_may_have_the_longest_of_names(root: Path, tmp_path: Path) -> None:
+    target = tmp_path / ("b" * 251 + ".tar")
+    write_backup(os.fspath(root), os.fspath(target), {}, NOW, "test")
+    assert target.stat().st_size > 0
+
+
 def test_only_files_are_replaced_and_a_link_is_followed(root: Path, tmp_path: Path) -> None:
     (tmp_path / "stick").mkdir()
     meant, pipe = tmp_path / "stick" / "b.tar", tmp_path / "pipe"
@@ -432,6 +438,18 @@ def test_members_behind_the_last_one_are_refused(tmp_path: Path) -> None:
     TarWriter(out.write).file(b"world/versions/b.md/v1", plain(1, b"x"), 0, 0o644)
     with pytest.raises(CannotRestore, match="after its end"):
         restore(io.BytesIO(tar[:-1024] + out.getvalue() + bytes(1024)).read, os.fspath(tmp_path / "new"), {})
+
+
+@pytest.mark.parametrize("rest", [b"x", bytes(600) + b"x", bytes(20 * 512), forged(VERSION, POINTER)])
+def test_a_stream_that_goes_on_after_its_end_is_refused(tmp_path: Path, rest: bytes) -> None:
+    with pytest.raises(CannotRestore, match="after its end"):
+        restore(io.BytesIO(forged(VERSION, POINTER) + rest).read, os.fspath(tmp_path / "new"), {})
+
+
+def test_zeros_up_to_a_record_are_what_other_tars_end_with(tmp_path: Path) -> None:
+    tar = forged(VERSION, POINTER)
+    told = restore(io.BytesIO(tar + bytes(-len(tar) % (20 * 512))).read, os.fspath(tmp_path / "new"), {})
+    assert told.documents == 1
 
 
 @settings(max_examples=120, deadline=None)

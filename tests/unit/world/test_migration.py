@@ -1,6 +1,7 @@
 """From the old layout to the present one (store §10): once, again, and after stopping at every system call."""
 
 import os
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -116,7 +117,10 @@ def test_a_conversion_may_stop_anywhere_and_be_started_again(
             with pytest.raises(Stopped):
                 reopen(work)
         world = reopen(work)
-        assert files(work) == EXPECTED
+        # A pointer that got no name yet lies among the versions, where writes remove such.
+        left = [path for path in files(work) if "/.pointer-" in path]
+        assert len(left) <= 1
+        assert {path: what for path, what in files(work).items() if path not in left} == EXPECTED
         assert world.current(PUMP).version == 2
 
 
@@ -139,13 +143,13 @@ def test_files_are_synced_before_the_pointer_moves(tmp_path: Path, monkeypatch: 
 
         monkeypatch.setattr(os, name, call)
     reopen(tmp_path)
-    assert [line for line in done if "unlink" not in line] == [
+    assert [re.sub("-[0-9a-f]{16}", "", line) for line in done] == [
         "mkdir b'a.md'",
         "rename b'a.md.v1'",
         "fsync a.md",
         "fsync versions",
         "symlink v1'",
-        "rename b'a.md.tmp'",
+        "rename b'.pointer'",
         f"fsync {tmp_path.name}",
     ]
 
