@@ -7,13 +7,11 @@ from typing import Any
 
 import pytest
 
-from app.protocol.fault import Fault
 from app.protocol.limits import BODY_MAX
 from app.world.errors import (
     Archived,
     BadDocument,
     Conflict,
-    Damaged,
     DiskFailure,
     LostRace,
     Missing,
@@ -22,7 +20,6 @@ from app.world.errors import (
     TooLarge,
     WorldError,
 )
-from app.world.shelf import Pruned
 from app.world.world import Commit, Outcome, World
 from app.world.writing import Unchanged
 from tests.unit.world.roots import (
@@ -41,11 +38,6 @@ from tests.unit.world.roots import (
 PUMP = "/logs/pump.md"
 BODY_1 = b"# Pump log\n\nStarted.\n"
 NOW = 1_790_000_000.25
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> World:
-    return reopen(tmp_path)
 
 
 def test_the_example_of_the_contract_as_we_write_it(world: World, tmp_path: Path) -> None:
@@ -208,235 +200,6 @@ def test_time_never_goes_backwards_within_a_document(world: World, tmp_path: Pat
     assert world.append(PUMP, b"three", {}, 2, NOW - 1).modified == 1_790_000_000
     assert world.publish("/young.md", b"x", {}, None, 10.0).modified == 10
     assert [modified for _, modified in reopen(tmp_path).history(PUMP).versions] == [1_790_000_000] * 3
-
-
-# APPEND.
-
-
-@pytest.mark.parametrize(
-    ("base", "added", "whole"),
-    [
-        (b"a\n", b"b", b"a\nb"),
-        (b"a", b"b\n", b"a\nb\n"),
-        (b"a\n\n", b"b", b"a\n\nb"),
-        (b"a\r\n", b"b", b"a\r\nb"),
-    ],
-)
-def test_the_line_end_between_base_and_addition(
-    world: World, base: bytes, added: bytes, whole: bytes
-) -> None:
-    world.publish("/a.md", base, {}, 0, NOW)
-    world.append("/a.md", added, {}, 1, NOW)
-    assert world.current("/a.md").body == whole
-
-
-def test_an_empty_base_gets_no_line_end(tmp_path: Path) -> None:
-    put_document(tmp_path, "/a.md", plain(1, b""))
-    world = reopen(tmp_path)
-    world.append("/a.md", b"b", {}, 1, NOW)
-    assert world.current("/a.md").body == b"b"
-
-
-def test_an_append_merges_metadata_without_retention(world: World) -> None:
-    world.publish("/a.md", b"a", {"title": "T", "tags": "x,y", "retention": "5", "type": "Note"}, 0, NOW)
-    world.append("/a.md", b"b", {"tags": "z", "agent": "me"}, 1, NOW)
-    assert world.current("/a.md").metadata == {"title": "T", "tags": "z", "agent": "me", "type": "Note"}
-
-
-def test_an_append_types_the_untyped(world: World) -> None:
-    world.publish("/a.md", b"a", {}, 0, NOW)
-    world.publish("/index.md", b"a", {}, 0, NOW)
-    world.append("/a.md", b"b", {}, 1, NOW)
-    world.append("/index.md", b"b", {}, 1, NOW)
-    assert world.current("/a.md").metadata == {"type": "Document"}
-    assert world.current("/index.md").metadata == {}
-
-
-def test_the_order_of_append_refusals(world: World) -> None:
-    with pytest.raises(Missing):
-        world.append("/a.md", b"b", {}, 1, NOW)
-    world.publish("/a.md", b"x" * BODY_MAX, {"note": "x" * 1000}, 0, NOW)
-    world.archive("/a.md")
-    with pytest.raises(Conflict) as caught:
-        world.append("/a.md", b"b", {"more": "y" * 100}, 2, NOW)
-    assert caught.value.current == 1
-    with pytest.raises(Archived):
-        world.append("/a.md", b"b", {"more": "y" * 100}, 1, NOW)
-    world.unarchive("/a.md")
-    with pytest.raises(Fault, match="invalid publisher metadata: metadata too large"):
-        world.append("/a.md", b"b", {"more": "y" * 100}, 1, NOW)
-    with pytest.raises(TooLarge):
-        world.append("/a.md", b"b", {}, 1, NOW)
-    assert world.current("/a.md").version == 1
-
-
-@pytest.mark.parametrize(("size", "fits"), [(BODY_MAX - 1, True), (BODY_MAX, True), (BODY_MAX + 1, False)])
-def test_bodies_around_the_limit(world: World, tmp_path: Path, size: int, fits: bool) -> None:
-    if fits:
-        assert world.publish("/a.md", b"x" * size, {}, 0, NOW).created
-        assert len(reopen(tmp_path).current("/a.md").body) == size
-    else:
-        with pytest.raises(TooLarge):
-            world.publish("/a.md", b"x" * size, {}, 0, NOW)
-        assert snapshot(tmp_path) == {}
-
-
-# The archive state (store §4).
-
-
-def test_archive_and_back(world: World, tmp_path: Path) -> None:
-    world.publish("/a.md", b"# A\n", {}, 0, NOW)
-    before = snapshot(tmp_path)
-    assert world.unarchive("/a.md") == Outcome(1, 1_790_000_000, created=False)
-    assert snapshot(tmp_path) == before
-    assert world.archive("/a.md").version == 1
-    assert world.current("/a.md").archived
-    assert len(world.catalog) == 0
-    assert snapshot(tmp_path) == before | {"versions/a.md/archive-state": b"true\n"}
-    assert isinstance(world.prepare_archive("/a.md"), Unchanged)
-    with pytest.raises(Missing):
-        world.by_hash(world.current("/a.md").content_hash, everything)
-    world.unarchive("/a.md")
-    assert snapshot(tmp_path) == before | {"versions/a.md/archive-state": b"false\n"}
-    assert not world.current("/a.md").archived
-    assert world.by_hash(world.current("/a.md").content_hash, everything).path == "/a.md"
-    assert [world.catalog.get(path) for path in world.catalog.paths()] == [
-        reopen(tmp_path).catalog.get("/a.md")
-    ]
-
-
-def test_an_explicit_false_overrides_a_legacy_archived_line(tmp_path: Path) -> None:
-    put_document(tmp_path, "/a.md", plain(1, b"text", archived=True))
-    world = reopen(tmp_path)
-    with pytest.raises(Archived):
-        world.publish("/a.md", b"new", {}, 1, NOW)
-    world.unarchive("/a.md")
-    assert (folder_of(tmp_path, "/a.md") / "archive-state").read_bytes() == b"false\n"
-    assert world.publish("/a.md", b"new", {}, 1, NOW).version == 2
-    assert b"archived: false" in (folder_of(tmp_path, "/a.md") / "v2").read_bytes()
-
-
-def test_a_malformed_sidecar_refuses_new_versions(tmp_path: Path) -> None:
-    put_document(tmp_path, "/a.md", plain(1, b"text"))
-    (folder_of(tmp_path, "/a.md") / "archive-state").write_bytes(b"maybe")
-    world = reopen(tmp_path)
-    before = snapshot(tmp_path)
-    writes: tuple[Callable[[], object], ...] = (
-        lambda: world.publish("/a.md", b"new", {}, 1, NOW),
-        lambda: world.append("/a.md", b"new", {}, 1, NOW),
-    )
-    for write in writes:
-        with pytest.raises(Damaged):
-            write()
-    assert snapshot(tmp_path) == before
-
-
-def make_text(sidecar: Path) -> None:
-    sidecar.write_bytes(b"maybe")
-
-
-def make_link(sidecar: Path) -> None:
-    sidecar.symlink_to("/etc/passwd")
-
-
-@pytest.mark.parametrize("archived", [True, False])
-@pytest.mark.parametrize("make", [make_text, make_link])
-def test_a_malformed_sidecar_is_repaired_by_a_change_of_state(
-    tmp_path: Path, archived: bool, make: Callable[[Path], None]
-) -> None:
-    put_document(tmp_path, "/a.md", plain(1, b"text"))
-    sidecar = folder_of(tmp_path, "/a.md") / "archive-state"
-    make(sidecar)
-    world = reopen(tmp_path)
-    with pytest.raises(Damaged):
-        world.current("/a.md")
-    assert (world.archive if archived else world.unarchive)("/a.md").version == 1
-    assert sidecar.read_bytes() == (b"true\n" if archived else b"false\n")
-    assert not sidecar.is_symlink()
-    assert world.current("/a.md").archived == archived
-    assert len(world.catalog) == (0 if archived else 1)
-    assert len(world.children("/", everything, False)) == (0 if archived else 1)
-
-
-def test_the_sidecar_of_a_document_that_is_gone_does_not_archive_its_successor(tmp_path: Path) -> None:
-    put_version(tmp_path, "/a.md", 1, plain(1, b"text"))
-    (folder_of(tmp_path, "/a.md") / "archive-state").write_bytes(b"true\n")
-    world = reopen(tmp_path)
-    assert world.publish("/a.md", b"new", {}, 0, NOW).version == 2
-    assert not world.current("/a.md").archived
-
-
-# Retention (store §6).
-
-
-def publish_many(world: World, count: int, metadata: dict[str, str]) -> None:
-    for number in range(1, count + 1):
-        world.publish("/a.md", b"%d" % number, metadata, number - 1, NOW)
-
-
-def numbers(world: World) -> list[int]:
-    return [number for number, _ in world.history("/a.md").versions]
-
-
-def test_retention_keeps_the_newest_and_applies_to_its_own_write_only(world: World) -> None:
-    publish_many(world, 4, {})
-    world.publish("/a.md", b"five", {"retention": "2"}, 4, NOW)
-    assert numbers(world) == [5, 4]
-    assert world.history("/a.md").chain_valid
-    world.append("/a.md", b"six", {}, 5, NOW)
-    world.publish("/a.md", b"seven", {}, 6, NOW)
-    assert numbers(world) == [7, 6, 5, 4]
-    world.publish("/a.md", b"eight", {"retention": "9"}, 7, NOW)
-    assert numbers(world) == [8, 7, 6, 5, 4]
-    world.publish("/a.md", b"nine", {"retention": "1"}, 8, NOW)
-    assert numbers(world) == [9]
-    with pytest.raises(Missing):
-        world.version("/a.md", 8)
-
-
-def test_what_was_pruned_is_told(world: World, tmp_path: Path) -> None:
-    publish_many(world, 3, {})
-    commit = world.prepare_publish("/a.md", b"four", {"retention": "2"}, 3, NOW)
-    assert isinstance(commit, Commit)
-    commit.show()
-    assert numbers(world) == [4, 3, 2, 1]
-    assert commit.settle() == Pruned(1, 2)
-    commit = world.prepare_publish("/a.md", b"five", {"retention": "9"}, 4, NOW)
-    assert isinstance(commit, Commit)
-    commit.show()
-    assert commit.settle() is None
-
-
-def test_pruning_stops_at_the_first_failure(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    publish_many(world, 4, {})
-    real = os.unlink
-
-    def unlink(path: str | bytes, *, dir_fd: int | None = None) -> None:
-        if path == "v2":
-            raise OSError(5, "Input/output error")
-        real(path, dir_fd=dir_fd)
-
-    monkeypatch.setattr(os, "unlink", unlink)
-    commit = world.prepare_publish("/a.md", b"five", {"retention": "1"}, 4, NOW)
-    assert isinstance(commit, Commit)
-    commit.show()
-    assert commit.settle() == Pruned(1, 1, "Input/output error")
-    assert numbers(world) == [5, 4, 3, 2]
-
-
-def test_pruning_removes_nothing_but_version_files(world: World, tmp_path: Path) -> None:
-    publish_many(world, 2, {})
-    folder = folder_of(tmp_path, "/a.md")
-    victim = tmp_path / "victim"
-    victim.write_text("victim")
-    (folder / "v2").rename(folder / "kept")
-    (folder / "v2").symlink_to(victim)
-    (folder / "v1").unlink()
-    (folder / "v1").mkdir()
-    put_version(tmp_path, "/a.md", 3, plain(3, b"three"))
-    world.publish("/a.md", b"four", {"retention": "1"}, 3, NOW)
-    assert sorted(os.listdir(folder)) == ["kept", "v1", "v2", "v4"]
-    assert victim.read_text() == "victim"
 
 
 # The three steps.
