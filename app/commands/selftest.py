@@ -139,7 +139,8 @@ async def _ask(steps: _Steps, client: "Client") -> None:
     steps.hold(right, "PUBLISH: created, version 1", written)
     fetched = await client.fetch(_PATH)
     steps.hold(fetched.body == _BODY, "FETCH: the same bytes", fetched)
-    for mode, query, anchor in (("catalog", "zymurgy", ""), ("body", "valve", _OUTLINE[1][2])):
+    seal = _OUTLINE[1][2]
+    for mode, query, anchor in (("catalog", "zymurgy", ""), ("body", "valve", seal), ("task", "valve", seal)):
         found = await client.lookup("/", query, match=mode)
         right = (found.metadata.get("match"), _rows(found)) == (mode, [(_PATH, anchor)])
         steps.hold(right, f"LOOKUP: match {mode}", found)

@@ -16,11 +16,6 @@ from tests.unit.world.roots import everything, folder_of, plain, put_document, r
 NOW = 1_790_000_000.25
 
 
-@pytest.fixture
-def world(tmp_path: Path) -> World:
-    return reopen(tmp_path)
-
-
 def prepared(world: World, path: str, body: bytes) -> Commit:
     commit = world.prepare_publish(path, body, {}, None, NOW)
     assert isinstance(commit, Commit)
