@@ -29,9 +29,14 @@ _TIMESTAMP = re.compile(
 _BASES = {"hex": 16, "bin": 2, "oct": 8}
 
 # Step e: what only a double-quoted scalar can hold. NEL and DEL are in the ranges; U+2028 and U+2029 count as
-# line breaks to a reader, so they go with TAB and CR.
-_AWKWARD = re.compile(r"[^\n\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd]")
-_MUST_ESCAPE = re.compile(r"[^\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufefe\uff00-\ufffd]|[\"\\]")
+# line breaks to a reader, so they go with TAB and CR. (What is allowed would be shorter, but `re` takes milliseconds
+# over ranges of so many characters, at every start.)
+_AWKWARD = re.compile(
+    r"[\0-\t\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff\U00010000-\U0010ffff]"
+)
+_MUST_ESCAPE = re.compile(
+    r"[\0-\x1f\"\\\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff\U00010000-\U0010ffff]"
+)
 _ESCAPES = {
     "\0": r"\0", "\a": r"\a", "\b": r"\b", "\t": r"\t", "\n": r"\n", "\v": r"\v", "\f": r"\f", "\r": r"\r", "\x1b": r"\e",
     '"': r"\"", "\\": r"\\", "\x85": r"\N", "\u2028": r"\L", "\u2029": r"\P",

@@ -31,6 +31,7 @@ from aioquic.quic.events import (
 from aioquic.quic.packet_builder import QuicPacketBuilder
 from aioquic.quic.recovery import QuicPacketSpace
 from aioquic.quic.stream import QuicStream
+from cryptography.hazmat.backends import default_backend
 from cryptography.hazmat.primitives import serialization
 
 from app.protocol.limits import ALPN
@@ -55,6 +56,9 @@ WINDOW_BEYOND = 64 * 1024
 
 # aioquic logs every dropped packet and stream; nothing may be logged per packet here, and its warnings would go to stderr.
 logging.getLogger("quic").disabled = True
+
+# aioquic asks for it in the first handshake, which would load modules then: an upgrade may have replaced the one file they are in.
+default_backend()
 
 
 class Connection(QuicConnection):

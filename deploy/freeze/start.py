@@ -5,8 +5,9 @@ random characters; below $TMPDIR), starts itself again as Python, hands on every
 
 - The boot loader may be killed without a word to its child, which would go on holding the port: the kernel is asked to end the child too.
 - A killed boot loader leaves its folder behind: the next start removes it, told from others by a file that only this program's folder holds, the
-  first that is unpacked, and from those in use by a lock on that file. (Under the unit's protections no process sees what another one runs, not
+  first that is unpacked, and from those in use by a lock on the folder. (Under the unit's protections no process sees what another one runs, not
   even of its own service.) As long as nothing is locked, because the boot loader is still at work, its process has to be gone.
+- Where old files are cleaned away, as /tmp is of many systems, a server outlives its folder's age: systemd-tmpfiles passes over a locked folder.
 - What the boot loader put into the environment, LD_LIBRARY_PATH above all, is for this process alone: a program started from here gets what
   was there before, this program itself too, which then unpacks a folder of its own.
 """
@@ -39,7 +40,7 @@ def end_with(parent: int) -> None:
 
 def hold(folder: str) -> None:
     """Marks the folder as in use for as long as this process lives; the kernel sees to the end."""
-    descriptor = os.open(os.path.join(folder, MARK), os.O_RDONLY | os.O_CLOEXEC)
+    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     fcntl.flock(descriptor, fcntl.LOCK_SH)  # it stays open
 
 
@@ -86,7 +87,7 @@ def _is_ours(path: str) -> bool:
 
 def _is_held(path: str) -> bool:
     try:
-        descriptor = os.open(os.path.join(path, MARK), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
     except OSError:
         return True
     try:

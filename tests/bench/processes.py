@@ -6,17 +6,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-__all__ = ["Peak", "anonymous", "peak_of"]
+__all__ = ["Peak", "anonymous", "children", "peak_of"]
 
 EVERY = 0.01  # seconds between two looks
 
 
 def anonymous(pid: int) -> int:
     """Bytes of memory that is no file's, of a process and its children; pages that several share are counted once."""
-    return sum(map(_share, (pid, *_children(pid))))
+    return sum(map(_share, (pid, *children(pid))))
 
 
-def _children(pid: int) -> list[int]:
+def children(pid: int) -> list[int]:
+    """The children of a process, whichever of its threads made them."""
     found = []
     with suppress(OSError):
         for task in Path(f"/proc/{pid}/task").iterdir():

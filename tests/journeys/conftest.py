@@ -11,7 +11,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
@@ -22,6 +23,7 @@ from app.client.client import Client
 PROGRAM = (sys.executable, "-m", "app.commands.program")
 PROJECT = Path(__file__).resolve().parents[2]
 TOKEN = "journey-token"
+STARTED = r'msg="server started" addr=\S*:(\d+)'
 
 
 def token_entry(label: str, raw: str, paths: list[str], operations: list[str]) -> str:
@@ -136,7 +138,7 @@ def start_server(tmp_path: Path) -> Iterator[StartServer]:
         server = Server(process, folder)
         started.append(server)
         if ready:
-            server.port = int(server.wait_for(r'msg="server started" addr=\S*:(\d+)'))
+            server.port = int(server.wait_for(STARTED))
         return server
 
     yield start
@@ -149,3 +151,93 @@ def start_server(tmp_path: Path) -> Iterator[StartServer]:
 @pytest.fixture
 def server(start_server: StartServer) -> Server:
     return start_server()
+
+
+# The one executable.
+
+
+@pytest.fixture(scope="session")
+def frozen() -> Path:
+    """Built once for the session."""
+    done = subprocess.run(
+        [PROJECT / "scripts" / "build", "--if-changed"], capture_output=True, encoding="utf-8", check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return PROJECT / done.stdout.strip()
+
+
+class StartFrozen(Protocol):
+    """`command` comes before the executable and its arguments; `name` is the link it is called by."""
+
+    def __call__(self, name: str = ..., *, command: tuple[str, ...] = ..., ready: bool = ...) -> Server: ...
+
+
+def unpacked(folder: Path) -> Path:
+    """Where the servers of `frozen_servers` unpack themselves."""
+    return folder / "unpacked"
+
+
+@contextmanager
+def frozen_servers(frozen: Path, below: Path) -> Iterator[StartFrozen]:
+    """Starts frozen servers, each in a folder of its own below this one, and ends them all."""
+    started: list[Server] = []
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("DEMARKUS_")}
+
+    def start_one(
+        name: str = "demarkus-appliance", *, command: tuple[str, ...] = (), ready: bool = True
+    ) -> Server:
+        folder = below / f"server-{len(started)}"
+        for part in ("root", "etc", "state", "bin"):
+            (folder / part).mkdir(parents=True, exist_ok=True)
+        unpacked(below).mkdir(exist_ok=True)
+        (folder / "bin" / name).symlink_to(frozen)
+        (folder / "etc" / "tokens.toml").write_text(token_entry("journey", TOKEN, ["/**"], ["publish"]))
+        own = {
+            "TMPDIR": str(unpacked(below)),
+            "DEMARKUS_LISTEN": "127.0.0.1",
+            "DEMARKUS_PORT": "0",
+            "DEMARKUS_ROOT": str(folder / "root"),
+            "DEMARKUS_STATE_DIR": str(folder / "state"),
+            "DEMARKUS_TOKENS": str(folder / "etc" / "tokens.toml"),
+        }
+        arguments = ["serve"] if name == "demarkus-appliance" else []
+        with (folder / "log").open("wb") as log:
+            process = subprocess.Popen(
+                [*command, str(folder / "bin" / name), *arguments],
+                env=environment | own,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
+            )
+        server = Server(process, folder)
+        started.append(server)
+        if ready:
+            server.port = int(server.wait_for(STARTED))
+        return server
+
+    try:
+        yield start_one
+    finally:
+        for server in started:
+            if server.process.poll() is None:
+                server.process.kill()
+                server.process.wait()
+
+
+@pytest.fixture
+def start_frozen(frozen: Path, tmp_path: Path) -> Iterator[StartFrozen]:
+    with frozen_servers(frozen, tmp_path) as start:
+        yield start
+
+
+def child_of(server: Server) -> int:
+    """The process id of Python, the boot loader's child, of a frozen server."""
+    process = server.process.pid
+    return int(Path(f"/proc/{process}/task/{process}/children").read_text().split()[0])
+
+
+def wait_until(holds: Callable[[], bool], within: float = 1.0) -> None:
+    """Looks every other millisecond."""
+    deadline = time.monotonic() + within
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.002)

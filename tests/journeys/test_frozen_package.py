@@ -4,7 +4,6 @@ The life is led on this machine's own Debian, in a namespace with a layer over t
 run for real and leave nothing behind. Under a running systemd the package is tested by scripts/test-image.
 """
 
-import os
 import re
 import shutil
 import subprocess
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.debian import need
 from tests.journeys.conftest import PROJECT
 
 STATE = "/var/lib/demarkus-appliance"
@@ -39,14 +39,6 @@ def run(*command: str | Path, text: str = "", code: int = 0) -> str:
     )
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout + done.stderr
-
-
-def need(program: str, package: str) -> None:
-    """Installs what a machine lacks."""
-    if shutil.which(program) is None:
-        assert os.getuid() == 0, f"{program} is needed; install it: sudo apt-get install {package}"
-        run("apt-get", "update", "-qq")
-        run("apt-get", "install", "-y", "-qq", "--no-install-recommends", package)
 
 
 @pytest.fixture(scope="module")
@@ -85,6 +77,17 @@ def test_it_holds_what_a_board_needs_and_no_secret(package: Path, tree: Path) ->
     assert {line.split()[1] for line in listing.splitlines()} == {"root/root"}
 
 
+def test_dpkg_can_tell_whether_it_suits_the_machine(tree: Path) -> None:
+    """Report 51: its architecture is that of the executable in it, so that dpkg refuses it elsewhere, by name; 64-bit only."""
+    header = run("readelf", "--file-header", tree / "usr/bin/demarkus-appliance")
+    machine = {"amd64": "Advanced Micro Devices X86-64", "arm64": "AArch64"}
+    control = (tree / "DEBIAN" / "control").read_text()
+    found = re.search(r"(?m)^Architecture: (\S+)$", control)
+    assert found is not None
+    assert re.search(rf"Machine: +{machine[found[1]]}\n", header)
+    assert re.search("Class: +ELF64\n", header)
+
+
 def test_every_setting_is_in_the_example_and_commented_out(tree: Path) -> None:
     from app.server.settings import TABLE
 
@@ -95,7 +98,7 @@ def test_every_setting_is_in_the_example_and_commented_out(tree: Path) -> None:
 
 
 def test_lintian_finds_no_error(package: Path) -> None:
-    need("lintian", "lintian")
+    need("lintian:lintian")
     found = run("lintian", "--allow-root", "--fail-on", "error", package)
     assert not re.search(r"^E:", found, re.MULTILINE), found
 

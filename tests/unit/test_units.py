@@ -3,13 +3,14 @@
 Only systemd itself knows, so its own tools are asked, without a running systemd: the units are read below a root made for the purpose.
 """
 
-import os
 import re
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+
+from tests.debian import need
 
 PROJECT = Path(__file__).resolve().parents[2]
 UNITS = PROJECT / "systemd"
@@ -22,11 +23,7 @@ UNITS_FOLDER = "usr/lib/systemd/system"
 
 @pytest.fixture(scope="session", autouse=True)
 def systemd_analyze() -> str:
-    """The tool; a machine that lacks it gets it."""
-    if shutil.which("systemd-analyze") is None:
-        assert os.getuid() == 0, "systemd-analyze is needed; install it: sudo apt-get install systemd"
-        subprocess.run(["apt-get", "update", "-qq"], check=True)
-        subprocess.run(["apt-get", "install", "-y", "-qq", "--no-install-recommends", "systemd"], check=True)
+    need("systemd-analyze:systemd")
     found = shutil.which("systemd-analyze")
     assert found is not None
     return found
@@ -165,3 +162,13 @@ def test_every_variable_in_the_unit_is_a_setting() -> None:
 
     names = {value.partition("=")[0] for key, value in directives(SERVICE) if key == "Environment"}
     assert names - {"TMPDIR"} <= {setting.variable for setting in TABLE}
+
+
+def test_how_to_reload_is_told_wherever_one_looks_for_it() -> None:
+    from app.commands import reload
+    from app.server.settings import help_text
+
+    given = dict(directives(SERVICE))
+    assert given["ExecReload"] == f"/usr/bin/demarkus-appliance {reload.COMMAND.name}"
+    assert "SIGHUP reloads" in help_text()
+    assert f"`{reload.COMMAND.name}`" in (PROJECT / "README.md").read_text("utf-8")

@@ -4,7 +4,6 @@ The real `deploy/image/disk` makes it and the real check of scripts/test-image r
 """
 
 import hashlib
-import os
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -12,28 +11,18 @@ from pathlib import Path
 
 import pytest
 
+from tests.debian import need
 from tests.image.contents import faults
 
 PROJECT = Path(__file__).resolve().parents[3]
-TOOLS = {
-    "sfdisk": "fdisk",
-    "mcopy": "mtools",
-    "mkfs.vfat": "dosfstools",
-    "mke2fs": "e2fsprogs",
-    "debugfs": "e2fsprogs",
-}
+TOOLS = ("sfdisk:fdisk", "mcopy:mtools", "mkfs.vfat:dosfstools", "mke2fs:e2fsprogs", "debugfs:e2fsprogs")
 
 Folders = tuple[Path, Path]
 
 
 @pytest.fixture(scope="module", autouse=True)
 def tools() -> None:
-    """The tools; a machine that lacks them gets them."""
-    packages = sorted({package for tool, package in TOOLS.items() if shutil.which(tool) is None})
-    if packages:
-        assert os.getuid() == 0, f"needed: sudo apt-get install {' '.join(packages)}"
-        subprocess.run(["apt-get", "update", "-qq"], check=True)
-        subprocess.run(["apt-get", "install", "-y", "-qq", "--no-install-recommends", *packages], check=True)
+    need(*TOOLS)
 
 
 @pytest.fixture

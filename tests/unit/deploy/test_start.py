@@ -85,7 +85,7 @@ def test_only_folders_of_this_program_that_nobody_uses_are_removed(
     (tmp_path / f"_MEI{ended:08x}linked").symlink_to(elsewhere)
     (leftover / "link").symlink_to(elsewhere)
 
-    command = ["flock", "--shared", held / start.MARK, "sh", "-c", "echo; read _"]
+    command = ["flock", "--shared", held, "sh", "-c", "echo; read _"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
         assert holder.stdout is not None
         holder.stdout.readline()
@@ -161,7 +161,7 @@ def test_a_removal_that_is_cut_short_is_finished_by_the_next(
     assert not leftover.exists()
 
 
-def test_the_mark_is_held_as_long_as_the_process_lives(start: ModuleType, tmp_path: Path) -> None:
+def test_the_folder_is_held_as_long_as_the_process_lives(start: ModuleType, tmp_path: Path) -> None:
     used = folder(tmp_path, 1, mark=start.MARK)
     program = (
         f"import runpy; runpy.run_path({start.__file__!r})['hold']({str(used)!r}); print(flush=True); input()"
