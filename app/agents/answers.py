@@ -5,11 +5,16 @@ cut ends with how much was shown of how much and the exact next call, and a fail
 written as the tool's name and its arguments as JSON, so that it can be sent back as it stands and a test can hold every argument to the
 tool's schema.
 
+What acts and is not seen is shown: an answer lands in terminals, where control characters move the cursor and change titles, and before
+people and models, to whom the same characters may show different texts. `visible` is the one place for that; whoever wants the bytes
+themselves reads the document as a resource (`resources`).
+
 Two measures of text. `at_most` is never below what a tokenizer makes of it and bounds every answer; `about` is what to expect of prose
 and is what a budget is counted in.
 """
 
 import json
+import re
 import string
 from collections.abc import Mapping
 
@@ -18,6 +23,10 @@ import msgspec
 LIMIT = 20_000
 """Tokens that no answer exceeds; clients refuse more than 25,000."""
 
+# C0 but for tab and line ends, DEL, C1, what turns the direction of text, and the invisible double of ASCII.
+_HIDDEN = re.compile(
+    "\r(?!\n)|[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\U000e0000-\U000e007f]"
+)
 _ROOM_MIN = 2_000
 _HALVES = (string.ascii_lowercase + " ").encode()
 _END_WITHIN = 0.2  # of a cut piece: no end of a line or word before its last fifth is worth going back for
@@ -53,7 +62,8 @@ def about(text: str) -> int:
 def call(tool: str, **arguments: object) -> str:
     """A call as an agent can make it: the tool's name and its arguments as JSON; what is None is left out."""
     given = {name: value for name, value in arguments.items() if value is not None}
-    return f"{tool} {json.dumps(given, ensure_ascii=False)}"
+    text = json.dumps(given, ensure_ascii=False)
+    return f"{tool} {_HIDDEN.sub(lambda found: json.dumps(found[0])[1:-1], text)}"
 
 
 def head(status: str, keys: Mapping[str, object]) -> str:
@@ -70,9 +80,20 @@ def one_line(text: str) -> str:
     return " ".join(text.split())
 
 
+def visible(text: str) -> str:
+    """The text with every character that acts and is not seen written like `<U+001B>`; tabs and line ends stay."""
+    return _HIDDEN.sub(lambda found: f"<U+{ord(found[0]):04X}>", text)
+
+
+def hidden(data: bytes) -> int:
+    """How many characters of a body `readable` does not show as they are."""
+    text = data.decode("utf-8", "replace")
+    return len(_HIDDEN.findall(text))
+
+
 def readable(data: bytes) -> str:
-    """A body as text; what is not UTF-8 comes as U+FFFD."""
-    return data.decode("utf-8", "replace")
+    """A body as text that may be shown anywhere; what is not UTF-8 comes as U+FFFD."""
+    return visible(data.decode("utf-8", "replace"))
 
 
 def page(before: str, body: str, after: str = "") -> Answer:

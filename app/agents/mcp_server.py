@@ -3,13 +3,22 @@
 The only module that imports `mcp` (which runs on trio through anyio), and only the command `mcp` imports it. The SDK speaks the protocol; what
 a tool takes, does and says is in `tools`, so that all of it can be tested without a client. A tool's failure is a result that the model sees;
 only what no tool could have prevented (an unknown tool, a resource that cannot be read) is an error of the protocol.
+
+The SDK passes over lines that are no messages without a word, and over requests whose id is none. Their sender would wait for an answer for
+ever, so they get one here (`refusal`).
 """
 
+import base64
+import json
+
 import mcp_types as types
+import trio
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 from mcp.shared.exceptions import MCPError
+from mcp.shared.message import SessionMessage
+from pydantic import ValidationError
 
 from app import __version__
 from app.agents.answers import Refusal
@@ -28,8 +37,60 @@ Context = ServerRequestContext[dict[str, object]]
 async def serve(worlds: Worlds) -> None:
     """Answers one client on this process's stdin and stdout until it closes them."""
     server = build(worlds)
-    async with stdio_server() as (incoming, outgoing):
-        await server.run(incoming, outgoing, server.create_initialization_options())
+    async with stdio_server() as (incoming, outgoing), trio.open_nursery() as nursery:
+        sifted, messages = trio.open_memory_channel[SessionMessage | Exception](0)
+
+        async def sift() -> None:
+            async with sifted:
+                async for item in incoming:
+                    error = refusal(item)
+                    if error is not None:
+                        await outgoing.send(SessionMessage(error))
+                    else:
+                        await sifted.send(item)
+
+        nursery.start_soon(sift)
+        await server.run(messages, outgoing, server.create_initialization_options())
+        nursery.cancel_scope.cancel()
+
+
+def refusal(item: SessionMessage | Exception) -> types.JSONRPCError | None:
+    """The answer to what a client sent as a line, if it is no message that will be answered otherwise, or need not be.
+
+    It has the id of the request as far as there is one to be seen.
+    """
+    if isinstance(item, SessionMessage):
+        message = item.message
+        # The SDK takes a request with an id of any other kind than number or text for a notification.
+        if isinstance(message, types.JSONRPCNotification) and not message.method.startswith("notifications/"):
+            return _error(types.INVALID_REQUEST, "a request needs an id, an integer or a text", None)
+        return None
+    details = item.errors(include_url=False) if isinstance(item, ValidationError) else []
+    broken = next((one for one in details if one["type"] == "json_invalid"), None)
+    if broken is None:
+        whole = next((one["input"] for one in details if one["type"] == "missing"), None)
+        return _error(types.INVALID_REQUEST, "no message of JSON-RPC 2.0", _id_in(whole))
+    line = broken["input"]
+    if not line.strip():
+        return None
+    try:
+        whole = json.loads(line)  # takes some that the SDK does not
+    except (ValueError, RecursionError):
+        whole = None
+    return _error(types.PARSE_ERROR, broken["msg"], _id_in(whole))
+
+
+def _error(code: int, message: str, identifier: int | str | None) -> types.JSONRPCError:
+    error = types.ErrorData(code=code, message=message)
+    return types.JSONRPCError(jsonrpc="2.0", id=identifier, error=error)
+
+
+def _id_in(whole: object) -> int | str | None:
+    """The id of what seems to be a request, if it can be sent back."""
+    found = whole.get("id") if isinstance(whole, dict) and "method" in whole else None
+    if isinstance(found, str):
+        return found if found.isprintable() else None
+    return found if type(found) is int else None
 
 
 def build(worlds: Worlds) -> Server[dict[str, object]]:
@@ -76,12 +137,16 @@ def build(worlds: Worlds) -> Server[dict[str, object]]:
         context: Context, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
         try:
-            text = await read_document(worlds, params.uri)
+            found = await read_document(worlds, params.uri)
         except Refusal as refusal:
             raise MCPError(types.INVALID_PARAMS, str(refusal)) from refusal
-        return types.ReadResourceResult(
-            contents=[types.TextResourceContents(uri=params.uri, mime_type=_MARKDOWN, text=text)]
-        )
+        contents: types.TextResourceContents | types.BlobResourceContents
+        if isinstance(found, str):
+            contents = types.TextResourceContents(uri=params.uri, mime_type=_MARKDOWN, text=found)
+        else:
+            blob = base64.b64encode(found).decode()
+            contents = types.BlobResourceContents(uri=params.uri, mime_type=_MARKDOWN, blob=blob)
+        return types.ReadResourceResult(contents=[contents])
 
     return Server(
         NAME,

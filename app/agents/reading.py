@@ -16,6 +16,7 @@ from app.agents.answers import (
     call,
     fitting,
     head,
+    hidden,
     one_line,
     page,
     readable,
@@ -81,14 +82,23 @@ def _text(where: Address, response: Response, body: bytes, given: Fetch) -> Answ
     keys = _keys(response, given.verbose)
     top = head(response.status, keys)
     following = call("mark_fetch", url=_of_one_version(where, response), force=True, offset=size)
-    end = fitting(body, start, room(top, following))
+    end = fitting(body, start, room(top, following, exact := _exact(where, body)))
     if start == 0 and end == size:
-        return page(top, readable(body))
+        return page(top, readable(body), exact)
     top = head(response.status, {**keys, "shown": f"bytes {start:,} to {end:,} of {size:,}"})
     note = f"[bytes {start:,} to {end:,} of {size:,}"
     if end < size:
         note += f"; next: {call('mark_fetch', url=_of_one_version(where, response), force=True, offset=end)}"
-    return page(top, readable(body[start:end]), f"{note}]")
+    return page(top, readable(body[start:end]), f"{note}]\n{exact}".rstrip("\n"))
+
+
+def _exact(where: Address, body: bytes) -> str:
+    """Where the bytes of a text are to be had that cannot be shown as it is; nothing for any other."""
+    count = hidden(body)
+    if not count:
+        return ""
+    are = "control character is" if count == 1 else "control characters are"
+    return f"[{count:,} {are} written like <U+001B>; the bytes themselves: resource {where}]"
 
 
 def _outline(where: Address, response: Response, headings: Sequence[Heading], given: Fetch) -> Answer:

@@ -1,6 +1,6 @@
 """The documents of the worlds as resources: a list in pages, and the text behind an address.
 
-For clients whose people pick documents to put before a model. Nothing is kept between pages: the cursor is the address of the last document
+For clients whose people pick documents to put before a model. A text that cannot be shown as it is comes as its bytes, whole. Nothing is kept between pages: the cursor is the address of the last document
 listed, and the worlds come in the order in which they were given.
 """
 
@@ -57,11 +57,16 @@ async def list_documents(worlds: Worlds, cursor: str | None) -> ListPage:
     return ListPage(found, None)
 
 
-async def read_document(worlds: Worlds, uri: str) -> str:
-    """The text at an address, a section if it names one; cut, and saying so, where it is too long for one answer. Raises `Refusal`."""
+async def read_document(worlds: Worlds, uri: str) -> str | bytes:
+    """The text at an address, a section if it names one; cut, and saying so, where it is too long for one answer. Raises `Refusal`.
+
+    A text with control characters, or that is not UTF-8, comes as bytes.
+    """
     where = worlds.address(uri)
     response = await worlds.done(where, lambda client: client.fetch(where.path))
     body = section_of(where, response.body)
+    if readable(body).encode() != body:
+        return body
     end = fitting(body, 0, LIMIT)
     if end == len(body):
         return readable(body)

@@ -9,7 +9,7 @@ the body.
 import difflib
 import re
 from collections.abc import Iterable, Sequence
-from itertools import accumulate, repeat
+from itertools import accumulate, islice, repeat
 from operator import add
 from typing import Final
 
@@ -23,6 +23,7 @@ __all__ = ["Heading", "find", "nearest", "outline", "scan", "section", "slug"]
 
 _DROPPED: Final = re.compile(rf"[^\w\-{WHITE}]")
 _SPACE: Final = re.compile(f"[{WHITE}]")
+_PIECE: Final = 50_000  # lines or runes that one call into C takes, which keeps every other thread waiting
 
 
 class Heading(Struct, frozen=True, gc=False):
@@ -70,7 +71,10 @@ def _placed(body: bytes, titles: Sequence[Title]) -> list[Heading]:
         return []
     size = len(body)
     # Where each line starts, and one more for what would follow the last.
-    lines = [0, *accumulate(map(add, map(len, body.split(b"\n")), repeat(1)))]
+    offsets = accumulate(map(add, map(len, body.split(b"\n")), repeat(1)), initial=0)
+    lines: list[int] = []
+    while some := list(islice(offsets, _PIECE)):
+        lines += some
     lines[-1] = size
     starts = [lines[title.line - 1] for title in titles]
     return [
@@ -99,6 +103,8 @@ def _subtree_ends(levels: Sequence[int], starts: Sequence[int], size: int) -> li
 
 def slug(text: str) -> str:
     """The anchor of a heading text before numbering (lookup §7.3); may be empty."""
+    if len(text) > _PIECE:
+        return "".join(slug(text[at : at + _PIECE]) for at in range(0, len(text), _PIECE))
     return _SPACE.sub("-", _DROPPED.sub("", lower(text)))
 
 

@@ -22,6 +22,7 @@ _DOTS: Final = "..."
 _ROOM: Final = SNIPPET_MAX - 2 * len(_DOTS)  # bytes of a window that is cut on both sides
 _BEFORE: Final = 0.4  # share of the spare room that goes before the hits: what follows a word says more
 _TO_A_SPACE: Final = 24  # runes, but at most half of a side, that a cut may move so as to fall between words
+_TERMS_MAX: Final = 64  # terms looked for: a single field of a query can be thousands
 _HITS_BY_TERM: Final = 64  # hits looked at in one line: bounds the work on a line of a megabyte
 _LONGEST_HIT: Final = 40  # runes of a hit that a window must show
 
@@ -31,6 +32,7 @@ def snippet(own_text: str, terms: Sequence[str]) -> str:
 
     ``own_text`` is stripped text, ``terms`` are distinct and lower-cased. Takes linear time.
     """
+    terms = terms[:_TERMS_MAX]
     line, lowered = best_line(own_text, terms)
     if len(line.encode()) <= SNIPPET_MAX:
         return line

@@ -7,7 +7,8 @@ act inside code too): the same words have to be found.
 What they lose is kept beside the text for the recall setting ``wide``: the runs between underscores, and the words of
 removed tags, autolinks and link titles. Targets of links stay lost.
 
-No regular expression here can try twice, so a line of nothing but ``[`` costs what prose costs.
+No regular expression here can try twice, so a line of nothing but ``[`` costs what prose costs; and no call into C is
+long, whatever a line holds, so that other threads get their turn.
 """
 
 import re
@@ -32,7 +33,7 @@ _TAG_TARGET: Final = re.compile(r"""\b(?:href|src)\s*+=\s*+(?:"[^"]*+"|'[^']*+'|
 
 def own_text(raw: bytes) -> str:
     """The own text of a section from its raw own content: the kept lines joined by newlines (lookup §7.8)."""
-    return joined(strip(raw.decode("utf-8", "replace"))[0])
+    return joined(_stripped(raw.decode("utf-8", "replace"))[0])
 
 
 def wide_words(raw: bytes) -> str:
@@ -50,6 +51,16 @@ def strip(text: str) -> tuple[list[str], list[str]]:
 
     Both lists have one item for each line of ``text.split("\\n")``.
     """
+    lines, lost = _stripped(text)
+    if "_" in text:
+        for number, line in enumerate(lines):
+            if "_" in line or "_" in lost[number]:
+                lost[number] = f"{lost[number]} {_between_underscores(f'{line} {lost[number]}')}".strip()
+    return lines, lost
+
+
+def _stripped(text: str) -> tuple[list[str], list[str]]:
+    """The stripped lines, and the words that steps 5 and 6 lose."""
     python_white = not separators(text)
     lines = text.split("\n")
     lines = [line.strip() for line in lines] if python_white else [trim(line) for line in lines]
@@ -60,12 +71,7 @@ def strip(text: str) -> tuple[list[str], list[str]]:
             if "](" in line or "<" in line:
                 lines[number], lost[number] = _unlinked_and_untagged(line)
     whole = "\n".join(lines).replace("~~", "").replace("`", "").replace("*", "").replace("|", " ")
-    lines = _collapsed(whole, str.split if python_white else fields)
-    if "_" in text:
-        for number, line in enumerate(lines):
-            if "_" in line or "_" in lost[number]:
-                lost[number] = f"{lost[number]} {_between_underscores(f'{line} {lost[number]}')}".strip()
-    return lines, lost
+    return _collapsed(whole, str.split if python_white else fields), lost
 
 
 def _collapsed(text: str, split: Callable[[str], list[str]]) -> list[str]:
@@ -83,7 +89,7 @@ def _collapsed(text: str, split: Callable[[str], list[str]]) -> list[str]:
 def _between_underscores(line: str) -> str:
     """The runs between underscores of every word that holds one."""
     holding = (field for field in line.split(" ") if "_" in field)
-    words = (word for field in holding for word in WORD.findall(field) if "_" in word)
+    words = (word[0] for field in holding for word in WORD.finditer(field) if "_" in word[0])
     return " ".join(" ".join(words).replace("_", " ").split())
 
 
@@ -113,10 +119,13 @@ def _unlinked_and_untagged(line: str) -> tuple[str, str]:
     end = line.rfind(">") + 1
     if end:
         # Whatever opens a tag before the last ">" also closes it, so the expression never looks in vain.
-        pieces = _TAG.split(line[:end])
-        for tag in pieces[1::2]:
+        pieces, done = [], 0
+        for found in _TAG.finditer(line, 0, end):
+            tag = found[1]
             lost.append(_TAG_TARGET.sub(" ", tag) if "=" in tag else tag)
-        line = "".join((*pieces[::2], line[end:]))
+            pieces.append(line[done : found.start()])
+            done = found.end()
+        line = "".join((*pieces, line[done:]))
     return line, " ".join(filter(None, lost))
 
 

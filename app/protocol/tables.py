@@ -23,6 +23,8 @@ __all__ = [
     "escape",
     "listing_page",
     "lookup_body",
+    "lookup_head",
+    "lookup_row",
     "parse_listing",
     "parse_lookup_body",
     "parse_rfc3339",
@@ -200,15 +202,19 @@ _HASH = re.compile(r"\\.|(#)")
 
 
 def lookup_body(query: str, scope: str, rows: Iterable[LookupRow], form: Form) -> bytes:
-    """The body of a LOOKUP answer (lookup §9.2, task §12.1).
+    """The body of a LOOKUP answer (lookup §9.2, task §12.1): its head and its rows."""
+    return lookup_head(query, scope, form) + b"".join([lookup_row(row, form) for row in rows])
+
+
+def lookup_head(query: str, scope: str, form: Form) -> bytes:
+    """What stands above the rows.
 
     `query` is the trimmed request value, `scope` the canonical path. Line breaks become spaces in the heading too,
     which a query could otherwise break; that of a task is cut.
     """
     if form == "task":
         query = _shortened(" ".join(fields(query)))
-    heading = f'\n# Lookup matches for "{_one_line(query)}" in {_one_line(scope)}\n\n'
-    return _bytes(heading + _HEADS[form] + "".join([_row(row, form) for row in rows]))
+    return _bytes(f'\n# Lookup matches for "{_one_line(query)}" in {_one_line(scope)}\n\n{_HEADS[form]}')
 
 
 def _shortened(query: str) -> str:
@@ -217,12 +223,13 @@ def _shortened(query: str) -> str:
     return f"{query[:_QUERY_SHOWN]}…"
 
 
-def _row(row: LookupRow, form: Form) -> str:
+def lookup_row(row: LookupRow, form: Form) -> bytes:
+    """A row, with its line end."""
     place = _one_line(row.path) + (f"#{row.anchor}" if row.anchor else "")
     cells = f"| {place} | {row.importance:.2f} | {_one_line(row.title)} | {_one_line(', '.join(row.tags))} |"
     if form != "catalog":
         cells += f" {_one_line(row.snippet)} |"
-    return f"{cells} {row.match} |\n" if form == "task" else f"{cells}\n"
+    return _bytes(f"{cells} {row.match} |\n" if form == "task" else f"{cells}\n")
 
 
 def parse_lookup_body(body: bytes) -> list[LookupRow]:

@@ -3,10 +3,11 @@
 Its parts are elsewhere: `task` chooses the rows, `recovery` finds misspelt names, `excerpt` makes the line that a row
 shows. Bodies are read for the few rows that are sent.
 
-Work goes in small steps: whoever runs it decides when others get their turn. Between two steps nothing may change.
+Work goes in small steps: whoever runs it decides when others get their turn (`app.search.steps`). Between two steps
+nothing may change.
 """
 
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import compress, repeat
 
 from msgspec import Struct
@@ -23,6 +24,7 @@ from app.search.reader import Reader
 from app.search.recovery import recover
 from app.search.scoring import Part
 from app.search.segment import Segment
+from app.search.steps import Steps, heavy
 from app.search.task import Found, Picked, find
 from app.search.texts import Texts
 
@@ -51,7 +53,7 @@ class Answer(Struct, frozen=True):
 
 def answer(
     query: Query, segments: Iterable[Held], catalog: Catalog, reader: Reader, read: ReadBody
-) -> Generator[None, None, Answer]:
+) -> Steps[Answer]:
     """The answer to a query whose terms are there (`Query.require_terms`), in steps of some milliseconds."""
     assert query.wording is not None, "checked before"
     parts = yield from _parts(query, segments, catalog, reader, read)
@@ -60,14 +62,14 @@ def answer(
         found = yield from _recovered(query, parts, found)
     rows = []
     for picked in found.rows:
-        rows.append(_row(query, picked, found, read))
+        rows.append((yield from _row(query, picked, found)))
         yield
     return Answer(rows, found.population, found.ignored)
 
 
 def _parts(
     query: Query, segments: Iterable[Held], catalog: Catalog, reader: Reader, read: ReadBody
-) -> Generator[None, None, list[Part]]:
+) -> Steps[list[Part]]:
     """What takes part of each segment: what the reader may read, under scope and filter (task §4)."""
     met: set[str] | None = None
     if query.filter != Filter():
@@ -102,7 +104,7 @@ def _parts(
     return parts
 
 
-def _recovered(query: Query, parts: Sequence[Part], found: Found) -> Generator[None, None, Found]:
+def _recovered(query: Query, parts: Sequence[Part], found: Found) -> Steps[Found]:
     """The documents whose names are like the query (task §10)."""
     names: list[str] = []
     places: list[tuple[int, int]] = []
@@ -125,29 +127,32 @@ def _recovered(query: Query, parts: Sequence[Part], found: Found) -> Generator[N
     return found._replace(rows=rows, population=len(ranked))
 
 
-def _row(query: Query, picked: Picked, found: Found, read: ReadBody) -> LookupRow:
+def _row(query: Query, picked: Picked, found: Found) -> Steps[LookupRow]:
     """A row as it is sent (task §12)."""
     assert query.wording is not None
     part, record, label = picked
     segment, document = part.records.segment, part.records.of[record]
     entry = part.texts.entry(document)
-    body = read(entry.path, segment.version(document)) or b""
+    body = yield from part.texts.body(document)
     is_head = record == part.records.heads[document]
     description = entry.metadata.get("description", "") if is_head else ""
     anchor = heading = text = ""
     if record < segment.sections:
         anchor, heading, start, end = segment.cut(record)
-        text = own_text(body[start:end])
+        text = yield from heavy(end - start, own_text, body[start:end])
     if is_head and (label == "metadata" or not text):
-        shown = first_line(description or _first_text(segment, document, body))
+        if not description:
+            description = yield from heavy(len(body), _first_text, segment, document, body)
+        shown = yield from heavy(len(description), first_line, description)
     else:
-        shown = excerpt(f"{description}\n{text}", query.wording.phrase.unit, found.terms)
+        text = f"{description}\n{text}"
+        shown = yield from heavy(len(text), excerpt, text, query.wording.phrase.unit, found.terms)
     title = f"{entry.title} › {heading}" if anchor else entry.title
     return LookupRow(entry.path, anchor, entry.importance, title, entry.tags, shown, label)
 
 
 def _first_text(segment: Segment, document: int, body: bytes) -> str:
-    """The first line of text in a document."""
+    """The text of the first section of a document that has any."""
     for section in range(segment.first[document], segment.first[document + 1]):
         _, _, start, end = segment.cut(section)
         if text := own_text(body[start:end]):

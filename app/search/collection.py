@@ -12,7 +12,7 @@ from typing import Final
 from app.protocol.paths import sort_key
 from app.search.extract import Batch, Extracted, Gathered, alone
 from app.search.matching import Spread, View
-from app.search.postings import SLICE
+from app.search.packing import SLICE
 from app.search.reader import Reader
 from app.search.records import Records
 from app.search.segment import SECTIONS_MAX, Segment, join

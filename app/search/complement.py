@@ -5,11 +5,12 @@ value takes a look at every column, so it is computed only for records whose bou
 these stay known, and lose what becomes covered, so that a later step looks at few others.
 """
 
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from heapq import heappop, heappush
 from typing import Final, NamedTuple
 
 from app.search.scoring import IMPORTANCE, Scale, Sheet, rounded
+from app.search.steps import Steps
 
 __all__ = ["MARGIN", "STEP", "Pool", "complement", "from_the_top"]
 
@@ -18,6 +19,9 @@ MARGIN: Final = 1e-5
 
 STEP: Final = 50
 """Records scored between two pauses."""
+
+_KNOWN: Final = 2_000
+"""Records that were scored looked at again between two pauses."""
 
 
 class Pool(NamedTuple):
@@ -50,7 +54,7 @@ def from_the_top(pools: Iterable[Pool], unit: float) -> Iterator[tuple[float, in
 
 def complement(
     sheets: Sequence[Sheet], rows: Sequence[bytes], scale: Scale, limit: int
-) -> Generator[None, None, list[tuple[int, int]]]:
+) -> Steps[list[tuple[int, int]]]:
     """Segment and record of the next rows, at most so many, chosen from those that are 255 in the rows of the sheets."""
     fields = {
         number: _Field(number, sheet, row)
@@ -70,7 +74,7 @@ def complement(
         ]
         covered.update(fresh)
         for field in fields.values():
-            field.cover(fresh)
+            yield from field.cover(fresh)
             yield
     return picked
 
@@ -79,9 +83,13 @@ _Rank = tuple[float, bytes, int, int, int]
 """What orders partial rows: value (negative), path, place in the document; then where the record is: segment, number."""
 
 
-def _most_valuable(fields: "dict[int, _Field]", scale: Scale) -> Generator[None, None, _Rank | None]:
+def _most_valuable(fields: "dict[int, _Field]", scale: Scale) -> Steps[_Rank | None]:
     """The record that adds most: of those that are known, and of those whose bound is higher."""
-    best = min((field.best() for field in fields.values() if field.known), default=None)
+    best: _Rank | None = None
+    for field in fields.values():
+        if field.known:
+            rank = yield from field.best()
+            best = rank if best is None else min(best, rank)
     pools = [Pool(number, field.bounds(), IMPORTANCE) for number, field in fields.items()]
     yield
     for step, (most, number, record) in enumerate(from_the_top(pools, scale.unit)):
@@ -134,17 +142,27 @@ class _Field:
         """The record is a row now; what it is worth by term."""
         return self.known.pop(record).parts
 
-    def cover(self, terms: Sequence[int]) -> None:
+    def cover(self, terms: Sequence[int]) -> Steps[None]:
         """These terms count half from now on."""
         self._covered += terms
         self.sheet.halve(terms)
-        for known in self.known.values():
+        for number, known in enumerate(self.known.values(), 1):
             known.value -= sum(map(known.parts.__getitem__, terms)) / 2
+            if number % _KNOWN == 0:
+                yield
 
-    def best(self) -> _Rank:
+    def best(self) -> Steps[_Rank]:
         """The first of the known records."""
         least = max(known.value for known in self.known.values()) - MARGIN
-        return min(self.rank(record) for record, known in self.known.items() if known.value >= least)
+        best: _Rank | None = None
+        for number, (record, known) in enumerate(self.known.items(), 1):
+            if known.value >= least:
+                rank = self.rank(record)
+                best = rank if best is None else min(best, rank)
+            if number % _KNOWN == 0:
+                yield
+        assert best is not None, "some are known"
+        return best
 
     def rank(self, record: int) -> _Rank:
         """What orders a known record."""

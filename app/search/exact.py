@@ -11,6 +11,7 @@ Work goes in small steps: whoever runs it decides when others get their turn.
 from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import product
 from typing import Final, Literal
 
@@ -18,14 +19,17 @@ from app.search import marks
 from app.search.entry import Entry, tags_of
 from app.search.postings import SOURCE, TF, Lists
 from app.search.records import CLASS, CODED, HEADED, NAMED, TITLED, Column, Listed, Records, column, listed
+from app.search.segment import Segment
+from app.search.steps import HEAVY, Steps
 from app.search.texts import Texts
 from app.search.tokens import fits
-from app.search.wording import Unit, folded, times
+from app.search.wording import Unit, folded, in_a_row, times
 
 __all__ = ["locate"]
 
 _STEP: Final = 200  # sections or documents looked at between two pauses
-_BLOCK: Final = 4_000  # sections whose marks are looked through between two pauses
+_BLOCK: Final = 200_000  # bytes of marks that are looked through between two pauses,
+_MANY: Final = 4_000  # and sections at most
 SCAN: Final = 12  # one section in so many is worth a pass over the marks of all
 _PROBE: Final = 200  # a list so many times longer is searched by `bisect`
 _AS_STORED: Final = bytes(range(256))
@@ -36,7 +40,7 @@ Kind = Literal["own", "named"]
 
 def locate(
     unit: Unit, records: Records, seen: Callable[[int], int] | None, texts: Texts
-) -> Generator[None, None, Column | None]:
+) -> Steps[Column | None]:
     """The column of a unit over the documents that are seen, `None` where all are; None if none of these has it."""
     known: dict[tuple[str, ...], _Place] = {}
     for choice in unit.choices:
@@ -67,14 +71,22 @@ def locate(
     if len(sections) * SCAN > records.segment.sections:
         sections = yield from search.likely(sections)
     found: list[tuple[int, int]] = []
+    looked = 0  # bytes of marks since the last pause
     for number, section in enumerate(sections):
         if seen is None or seen(records.of[section]):
-            byte = search.section(section)
-            if byte:
-                found.append((section, byte))
-                if search.has_read:
+            row = records.segment.marks(section)
+            starts = search.starts(row) if len(row) < HEAVY else (yield partial(search.starts, row))
+            if starts or search.single:
+                times, coded, headed = search.judge(section, row, starts)
+                if (times or coded) and search.doubts(section):
+                    times, coded = yield from search.read(section, coded)
                     yield
-        if number % _STEP == 0:
+                if times or coded or headed:
+                    code = HEADED if headed else CODED if coded else 0
+                    found.append((section, min(times, TF) | code << CLASS))
+            looked += len(row)
+        if number % _STEP == 0 or looked > _BLOCK:
+            looked = 0
             yield
     named: list[tuple[int, int]] = []
     for number, document in enumerate(documents):
@@ -148,21 +160,12 @@ class _Place:
         postings = self._records.segment.postings
         return postings.own if kind == "own" else postings.named
 
-    def anywhere(self) -> Generator[None, None, list[int]]:
+    def anywhere(self) -> Steps[list[int]]:
         """The sections that may have it, of a word that has no postings: a look at all of them, in steps."""
-        segment = self._records.segment
-        found: list[int] = []
-        for begin in range(0, segment.sections, _BLOCK):
-            end = min(begin + _BLOCK, segment.sections)
-            found += sorted(
-                {
-                    section
-                    for one in self.marks
-                    for section in segment.marked(one.to_bytes(2, "little"), begin, end)
-                }
-            )
-            yield
-        return found
+        found = yield from _marked(
+            self._records.segment, [one.to_bytes(2, "little") for one in sorted(self.marks)]
+        )
+        return sorted(found)
 
     def named_anywhere(self) -> Iterator[int]:
         """The documents that may have it in a field of their own: in a name, or in a description."""
@@ -177,6 +180,19 @@ def _code(lists: Lists, span: tuple[int, int], number: int) -> int:
     begin, end = span
     at = bisect_left(lists.numbers, number, begin, end)
     return lists.codes[at] if at < end and lists.numbers[at] == number else 0
+
+
+def _marked(segment: Segment, patterns: Sequence[bytes]) -> Steps[set[int]]:
+    """The sections that have any of some marks, or rows of them: all marks are looked through, in steps."""
+    found: set[int] = set()
+    for begin, end, size in segment.stretches(_BLOCK, _MANY):
+        for pattern in patterns:
+            if size <= _BLOCK:
+                found.update(segment.marked(pattern, begin, end))
+                yield
+            else:
+                found.update((yield partial(segment.marked, pattern, begin, end)))
+    return found
 
 
 class _Search:
@@ -196,69 +212,68 @@ class _Search:
         self._places = places
         self._records = records
         self._texts = texts
-        self.has_read = False
-        """Whether text had to be read for the last section."""
+        self.single = len(places) == 1
+        """Whether the unit has one word, which code may have without a mark of its own."""
         # Two neighbours are looked for as bytes, the others only where these are.
         pairs = range(max(len(places) - 1, 1))
         self._first = min(pairs, key=lambda at: sum(place.size for place in places[at : at + 2]))
         pair = places[self._first : self._first + 2]
         self._patterns = [array("H", found).tobytes() for found in product(*(place.marks for place in pair))]
 
-    def likely(self, sections: Sequence[int]) -> Generator[None, None, Sequence[int]]:
+    def likely(self, sections: Sequence[int]) -> Steps[Sequence[int]]:
         """Those of many sections that may have the unit: one pass over all marks instead of a look at each."""
-        segment = self._records.segment
-        if len(self._places) == 1:
+        if self.single:
             return sections
-        near: set[int] = set()
-        for begin in range(0, segment.sections, _BLOCK):
-            for pattern in self._patterns:
-                near.update(segment.marked(pattern, begin, min(begin + _BLOCK, segment.sections)))
-                yield
+        near = yield from _marked(self._records.segment, self._patterns)
         return sorted(near.intersection(sections))
 
-    def section(self, section: int) -> int:
-        """A record's byte: what the section has of the unit in fields of its own."""
-        self.has_read = False
-        row = self._records.segment.marks(section)
-        starts = self._starts(row)
-        coded = len(self._places) == 1 and self._in_code(section, starts)
-        if not starts and not coded:
-            return 0
-        times = bisect_left(starts, self._lengths[section])
-        headed = False
-        if times < len(starts):  # behind the own text
-            fields = bisect_left(starts, array("H", row).index(marks.HEADING))
-            coded = coded or times < fields
-            headed = fields < len(starts) and self._in_heading(section)
-        if (times or coded) and (self._doubtful is None or section in self._doubtful):
-            self.has_read = True
-            times = self._texts.times(self._unit, section)
-            coded = coded and self._texts.in_code(self._unit, section)
-        return min(times, TF) | (HEADED if headed else CODED if coded else 0) << CLASS
-
-    def _starts(self, row: bytes) -> list[int]:
-        """Where in a row of marks those of all places follow one another."""
+    def starts(self, row: bytes) -> list[int]:
+        """Where in a row of marks those of all places follow one another. Touches nothing but the row."""
         places, first = self._places, self._first
-        starts = []
+        near = []
         for pattern in self._patterns:
             at = row.find(pattern)
             while at >= 0:
                 if at % 2:
                     at = row.find(pattern, at + 1)
                 else:
-                    start = at // 2 - first
-                    if len(places) < 3 or self._all(row, start):
-                        starts.append(start)
+                    near.append(at // 2 - first)
                     at = row.find(pattern, at + 2)
-        return sorted(starts) if len(starts) > 1 else starts
+        if len(places) < 3 or not near:
+            return sorted(near) if len(near) > 1 else near
+        if (
+            len(near) * len(places) > len(row) // 2
+        ):  # as many looks as there are marks, and each may be in vain
+            before = len(places) - 1
+            return [at - before for at in in_a_row([place.marks for place in places], array("H", row))]
+        return sorted(start for start in near if start >= 0 and self._all(row, start))
 
     def _all(self, row: bytes, start: int) -> bool:
         """Whether the marks from there on are those of all places."""
         size = len(self._places)
-        if start < 0 or 2 * (start + size) > len(row):
+        if 2 * (start + size) > len(row):
             return False
         cells = memoryview(row).cast("H")[start : start + size]
         return all(cell in place.marks for cell, place in zip(cells, self._places, strict=True))
+
+    def judge(self, section: int, row: bytes, starts: Sequence[int]) -> tuple[int, bool, bool]:
+        """What the section most likely has of the unit, which starts at these of its marks: how often its text has it, and
+        whether code and heading do."""
+        coded = self.single and self._in_code(section, starts)
+        times = bisect_left(starts, self._lengths[section])
+        if times == len(starts):
+            return times, coded, False
+        fields = bisect_left(starts, _heading(row))  # behind the own text
+        return times, coded or times < fields, fields < len(starts) and self._in_heading(section)
+
+    def doubts(self, section: int) -> bool:
+        """Whether the text of the section has to be read to be sure."""
+        return self._doubtful is None or section in self._doubtful
+
+    def read(self, section: int, coded: bool) -> Steps[tuple[int, bool]]:
+        """How often the text has it, and whether code does that seems to."""
+        times = yield from self._texts.times(self._unit, section)
+        return times, coded and (yield from self._texts.in_code(self._unit, section))
 
     def _in_code(self, section: int, starts: Sequence[int]) -> bool:
         """Whether the only word may be in a code field, beyond what the marks of these say."""
@@ -268,6 +283,17 @@ class _Search:
     def _in_heading(self, section: int) -> bool:
         _, heading, _, _ = self._records.segment.cut(section)
         return bool(times(self._unit, folded(heading), 1))
+
+
+_HEADING: Final = marks.HEADING.to_bytes(2, "little")
+
+
+def _heading(row: bytes) -> int:
+    """Which of the marks in a row stands before those of the heading."""
+    at = row.find(_HEADING)
+    while at % 2:
+        at = row.find(_HEADING, at + 1)
+    return at // 2
 
 
 def _in_names(unit: Unit, entry: Entry) -> int:

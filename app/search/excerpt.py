@@ -1,12 +1,14 @@
 """What a row of task mode shows of its text: one line around what was found (task §12.2)."""
 
-from collections import Counter
-from collections.abc import Sequence
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Sequence
+from heapq import merge
+from itertools import chain
 from typing import Final
 
 from app.protocol.limits import SNIPPET_MAX
 from app.protocol.runes import fields, lower
-from app.search.wording import RUN, Unit, occurrences
+from app.search.wording import Unit, occurrences, runs
 
 __all__ = ["excerpt", "first_line"]
 
@@ -24,7 +26,7 @@ def excerpt(text: str, phrase: Unit, terms: Sequence[Unit]) -> str:
     lowered = lower(line)
     if len(line.encode()) <= _ROOM:
         return line
-    start, end = next(iter(occurrences(phrase, lowered)), None) or _densest(_hits(lowered, terms))
+    start, end = next(occurrences(phrase, lowered), None) or _densest(_hits(lowered, terms), len(terms))
     return _window(line, start, end)
 
 
@@ -34,32 +36,44 @@ def first_line(text: str) -> str:
     return line if len(line.encode()) <= _ROOM else _window(line, 0, 0)
 
 
-def _hits(text: str, terms: Sequence[Unit]) -> list[tuple[int, int, int]]:
-    """Start, end and term of what a folded text has of some terms, in order: of words, one pass over it for all."""
+_Hit = tuple[int, int, int]
+"""Start, end and number of a term."""
+
+_BEHIND_ALL: Final = 1 << 62, 0, 0
+
+
+def _hits(text: str, terms: Sequence[Unit]) -> Iterator[_Hit]:
+    """What a folded text has of some terms, in order: of words, one pass over it for all."""
     words = {
         token: number for number, term in enumerate(terms) if not term.exact for token in term.choices[0]
     }
-    found = [(*run.span(), words[run[0]]) for run in RUN.finditer(text) if run[0] in words]
-    for number, term in enumerate(terms):
-        if term.exact:
-            found += [(start, end, number) for start, end in occurrences(term, text)]
-    return sorted(found)
+    of_words = ((*run.span(), words[run[0]]) for run in runs(text) if run[0] in words)
+    of_others = [_of_one(number, term, text) for number, term in enumerate(terms) if term.exact]
+    return merge(of_words, *of_others)
 
 
-def _densest(hits: Sequence[tuple[int, int, int]]) -> tuple[int, int]:
-    """The first hit behind which a window has the most different terms; the beginning if there is none."""
+def _of_one(number: int, term: Unit, text: str) -> Iterator[_Hit]:
+    return ((start, end, number) for start, end in occurrences(term, text))
+
+
+def _densest(hits: Iterable[_Hit], terms: int) -> tuple[int, int]:
+    """The first hit behind which a window has the most different of so many terms; the beginning if there is none."""
     best = 0, 0
-    most = last = 0
+    most = 0
     inside: Counter[int] = Counter()
-    for start, end, term in hits:
-        while last < len(hits) and hits[last][0] <= start + _AFTER:
-            inside[hits[last][2]] += 1
-            last += 1
-        if len(inside) > most:
-            most, best = len(inside), (start, end)
-        inside[term] -= 1
-        if not inside[term]:
-            del inside[term]
+    window: deque[_Hit] = deque()
+    for hit in chain(hits, (_BEHIND_ALL,)):
+        while window and hit[0] > window[0][0] + _AFTER:
+            start, end, term = window.popleft()
+            if len(inside) > most:
+                most, best = len(inside), (start, end)
+                if most == terms:
+                    return best
+            inside[term] -= 1
+            if not inside[term]:
+                del inside[term]
+        window.append(hit)
+        inside[hit[2]] += 1
     return best
 
 

@@ -20,19 +20,8 @@ from app.protocol.paths import sort_key
 from app.search.entry import Entry, tags_of
 from app.search.marks import code_runs, marks
 from app.search.names import names
-from app.search.postings import (
-    ABOVE,
-    ALIAS,
-    HEADING,
-    NAMED,
-    OWN,
-    SOURCE,
-    TAG,
-    TF,
-    TITLE,
-    Builder,
-    Width,
-)
+from app.search.packing import Builder
+from app.search.postings import ABOVE, ALIAS, HEADING, NAMED, OWN, SOURCE, TAG, TF, TITLE, Width
 from app.search.ranking import FIELD_BIT, bare_level, is_journal, levels, short_length, step
 from app.search.segment import SECTIONS_MAX, Assembly, DocumentRecord, Frame, SectionRecord, width_of
 from app.search.tokens import Recall, Words, fits

@@ -23,7 +23,7 @@ What the answer depends on, and nothing else: of every document its path, entry 
 so a hostile document cannot multiply its words by its sections.
 """
 
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from itertools import repeat
 from typing import Final, NamedTuple, cast
 
@@ -31,6 +31,7 @@ from msgspec import Struct
 
 from app.markdown.snippet import snippet
 from app.markdown.strip import own_text
+from app.protocol.limits import RESPONSE_MAX
 from app.protocol.tables import LookupRow
 from app.search.answer import Answer, answer
 from app.search.catalog import Catalog
@@ -43,6 +44,7 @@ from app.search.query import Query
 from app.search.ranking import shares, weight
 from app.search.reader import Reader
 from app.search.segment import Segment
+from app.search.steps import Steps, done, heavy
 from app.search.tokens import Recall, body_terms
 
 __all__ = ["Match", "ReadBody", "SectionIndex", "Stats"]
@@ -149,49 +151,65 @@ class SectionIndex:
     def lookup(self, query: Query, reader: Reader, read_body: ReadBody) -> list[LookupRow]:
         """The rows of a body-mode answer, ordered and limited (lookup §8).
 
-        `read_body` is asked once for each document with a row that has a snippet, for the version that was matched.
+        `read_body` is asked for the version that was matched of each document with a row that has a snippet.
         """
-        return self.rows(query, self.match(query, reader), read_body)
+        return done(self.lookup_steps(query, reader, read_body))
 
-    def rows(self, query: Query, matches: Iterable[Match], read_body: ReadBody) -> list[LookupRow]:
-        """The rows of matches (lookup §8.5)."""
+    def lookup_steps(self, query: Query, reader: Reader, read_body: ReadBody) -> Steps[list[LookupRow]]:
+        """The same, a few milliseconds at a time; nothing may be put or dropped until it is at its end."""
+        matches = yield from self._match(query, reader)
         terms = [token for tokens in body_terms(query.text, self.recall) for token in tokens]
-        bodies: dict[str, bytes | None] = {}
-        rows = []
+        bodies = _Bodies(read_body)
+        rows: list[LookupRow] = []
+        size = 0
         for match in matches:
-            path, (anchor, heading, start, end) = match.path, match.cut
-            entry = self._catalog.get(path)
-            assert entry is not None, "catalog and sections change together"
-            shown = ""
-            if end:
-                if path not in bodies:
-                    bodies[path] = read_body(path, match.version)
-                body = bodies[path]
-                shown = "" if body is None else snippet(own_text(body[start:end]), terms)
-            title = f"{entry.title} › {heading}" if anchor else entry.title
-            rows.append(LookupRow(path, anchor, entry.importance, title, entry.tags, shown))
+            rows.append((yield from self._row(match, terms, bodies)))
+            size += len(rows[-1].title)
+            if size > RESPONSE_MAX:  # more than anybody reads
+                break
+            yield
         return rows
+
+    def _row(self, match: Match, terms: Sequence[str], bodies: "_Bodies") -> Steps[LookupRow]:
+        """The row of a match (lookup §8.5)."""
+        path, (anchor, heading, start, end) = match.path, match.cut
+        entry = self._catalog.get(path)
+        assert entry is not None, "catalog and sections change together"
+        body = (yield from bodies.of(match)) if end else None
+        shown = "" if body is None else (yield from heavy(end - start, _snippet, body[start:end], terms))
+        title = f"{entry.title} › {heading}" if anchor else entry.title
+        return LookupRow(path, anchor, entry.importance, title, entry.tags, shown)
 
     def match(self, query: Query, reader: Reader) -> list[Match]:
         """What a query matches among the documents that the reader may read, ordered and limited (lookup §8.3, §8.4)."""
+        return done(self._match(query, reader))
+
+    def _match(self, query: Query, reader: Reader) -> Steps[list[Match]]:
         terms = [list(map(_bytes, tokens)) for tokens in body_terms(query.text, self.recall)]
         if not terms:
             return []
-        parts = [
-            _Part(held, held.view(reader), [look_up(held.segment.postings, tokens) for tokens in terms])
-            for held in self._segments
-        ]
+        parts = []
+        for held in self._segments:
+            postings, view = held.segment.postings, held.view(reader)
+            found = [look_up(postings, tokens) for tokens in terms[:_TERMS]]
+            for begin in range(_TERMS, len(terms), _TERMS):
+                yield
+                found += [look_up(postings, tokens) for tokens in terms[begin : begin + _TERMS]]
+            parts.append(_Part(held, view, found))
+            yield
         whole = [(held, view, cast(list[Term], found)) for held, view, found in parts if None not in found]
         if not whole:
             return []
-        portions = _portions(parts) if len(terms) > 1 else [1.0]
+        portions = [1.0]
+        if len(terms) > 1:
+            portions = yield from _portions(parts)
         places: list[_Place] = []
-        for held, view, found in whole:
+        for held, view, all_found in whole:
             segment, scope = held.segment, held.segment.scope(query.prefix)
             sight = (
                 view.sight() if query.filter == _NO_FILTER else self._filtered(segment, view, query.filter)
             )
-            hits = best(segment, held.spread, found, portions, scope, query.limit, sight)
+            hits = yield from best(segment, held.spread, all_found, portions, scope, query.limit, sight)
             places += zip(hits, repeat(segment))
         if len(whole) > 1:
             places.sort(key=_rank)
@@ -199,14 +217,9 @@ class SectionIndex:
 
     def task(self, query: Query, reader: Reader, read_body: ReadBody) -> Answer:
         """The answer to a query in task mode (task §1): see `answer`. Raises `Fault` if it has no term."""
-        steps = self.task_steps(query, reader, read_body)
-        while True:
-            try:
-                next(steps)
-            except StopIteration as done:
-                return cast(Answer, done.value)
+        return done(self.task_steps(query, reader, read_body))
 
-    def task_steps(self, query: Query, reader: Reader, read_body: ReadBody) -> Generator[None, None, Answer]:
+    def task_steps(self, query: Query, reader: Reader, read_body: ReadBody) -> Steps[Answer]:
         """The same, a few milliseconds at a time; nothing may be put or dropped until it is at its end."""
         query.require_terms()
         return answer(query, self._segments, self._catalog, reader, read_body)
@@ -233,16 +246,48 @@ class _Part(NamedTuple):
     terms: list[Term | None]
 
 
-def _portions(parts: Sequence[_Part]) -> list[float]:
+class _Bodies:
+    """The bodies that rows are made from: the last few megabytes of what was read."""
+
+    def __init__(self, read: ReadBody) -> None:
+        self._read = read
+        self._kept: dict[str, bytes | None] = {}
+        self._size = 0
+
+    def of(self, match: Match) -> Steps[bytes | None]:
+        """The body of a document, None if it cannot be read now."""
+        path = match.path
+        if path not in self._kept:
+            size = match.segment.body_size(match.document)
+            body = yield from heavy(size, self._read, path, match.version)
+            self._size += size
+            if self._size > _KEPT:
+                self._kept.clear()
+                self._size = size
+            self._kept[path] = body
+        return self._kept[path]
+
+
+def _snippet(raw: bytes, terms: Sequence[str]) -> str:
+    return snippet(own_text(raw), terms)
+
+
+def _portions(parts: Sequence[_Part]) -> Steps[list[float]]:
     """The weight of each term, over the sections that are seen."""
     sections = sum(part.view.sections for part in parts)
     having = [0] * len(parts[0].terms)
     for part in parts:
         for number, term in enumerate(part.terms):
-            having[number] += term.count(part.view) if term else 0
+            if term:
+                having[number] += term.count(part.view)
+                if term.size > _MANY:
+                    yield
     return shares([weight(sections, count) for count in having])
 
 
+_TERMS: Final = 64  # looked up between two pauses
+_MANY: Final = 10_000  # sections of a term that take a millisecond to count
+_KEPT: Final = 8_000_000  # bytes of bodies
 _NO_FILTER: Final = Filter()
 
 _Place = tuple[Hit, Segment]

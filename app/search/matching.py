@@ -1,40 +1,41 @@
 """Body mode on one segment: which sections and documents have every term, and the best of them (lookup §8.3, §8.4).
 
-The work is set by the shortest posting list. Its sections are looked for in the next longer one by `bisect`, or in a
-dictionary of it if that is not much longer, and so on, which gives the level of each term on the way; only what is
-left is scored. One term needs no scoring at all:
-levels are values rounded, so `bytes.find` from the highest level down finds the best of a list without a look at the
-rest. Everything a caller may not read is skipped before it can take a place or be counted.
+The work is set by the shortest posting list. Its sections are looked for in the next longer one, and so on, which gives
+the level of each term on the way; only what is left is scored. A list that is much longer is searched by `bisect`; any
+other is spread out over all sections once, and then one call of `itemgetter` asks for a thousand of them. One term needs
+no scoring at all: levels are values rounded, so `bytes.find` from the highest level down finds the best of a list without
+a look at the rest. Everything a caller may not read is skipped before it can take a place or be counted.
 
 Nothing here knows of other segments: `Term` says what a term has here, `best` gives the best rows here by scores that
-are comparable everywhere.
+are comparable everywhere. Work on more than some thousand sections goes in steps (`app.search.steps`).
 """
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from heapq import nlargest
-from itertools import compress, repeat
+from itertools import compress, islice, repeat
 from operator import add, and_, itemgetter
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
 from app.search.postings import Lists, Postings
 from app.search.ranking import FIELD_BIT, VALUES
 from app.search.segment import Segment
+from app.search.steps import Steps, done
 
 __all__ = ["BARE", "Hit", "Sight", "Spread", "Term", "View", "best", "look_up"]
 
 BARE: Final = -1
 """In place of a section: the document itself."""
 
-_PROBE: Final = 10  # a list so many times longer is searched by `bisect`, a shorter one through a set
+_PROBE: Final = 10  # a list so many times longer is searched by `bisect`, a shorter one is spread out
+_STEP: Final = 4_000  # sections between two pauses
+_ROWS: Final = 2_000  # rows put in order between two pauses
 _FEW: Final = 500  # a list so short is looked at whole to learn its levels
-_FREQUENT: Final = 24  # a term that one in so many sections has is spread out over all sections
-_ONCE_MAX: Final = 512  # terms whose first asking is remembered
+_TERMS: Final = 64  # terms between two pauses
+_FREQUENT: Final = 24  # a term that one in so many sections has is worth keeping spread out
 _SPREAD_MAX: Final = 64  # terms of a segment that are kept spread out, one byte a section
 
-
-_T = TypeVar("_T")
 
 Hit = tuple[float, float, int, int]
 """A row in the making, in the order of the answer: score and importance, both negative, then the numbers of document and
@@ -91,40 +92,30 @@ class View:
 
 
 class Spread:
-    """Frequent terms of a segment spread out: the level of every section, 0 where the term is not.
+    """Terms of a segment spread out over its sections; of the frequent ones those that were asked for last are kept.
 
-    Made when a term is looked for in other terms' sections for the second time in a while: it takes as long as looking
-    once, and most terms are asked for once. A segment never changes, so neither does this.
+    A segment never changes, so neither does this.
     """
 
-    __slots__ = ("_kept", "_once", "_sections")
+    __slots__ = ("_kept", "_sections")
 
     def __init__(self, sections: int) -> None:
         self._sections = sections
-        self._kept: dict[int, bytes] = {}
-        self._once: dict[int, None] = {}
+        self._kept: dict[int, bytearray] = {}
 
-    def get(self, term: "Term", worth: bool) -> bytes | None:
-        """The levels of a term. None if it is not frequent or new, or if they are not there and not `worth` making."""
-        number = term.number
-        levels = self._kept.pop(number, None)
-        if levels is None:
-            if not worth or number < 0 or term.size * _FREQUENT < self._sections:
+    def row(self, term: "Term", asked: int) -> bytearray | None:
+        """The level of a term in every section; None if looking for so many sections one by one takes less."""
+        row = self._kept.pop(term.number, None)
+        if row is None:
+            if term.size > _PROBE * asked:
                 return None
-            if number not in self._once:
-                _noted(self._once, number, None, _ONCE_MAX)
-                return None
-            del self._once[number]
-            levels = term.spread(self._sections)
-        _noted(self._kept, number, levels, _SPREAD_MAX)
-        return levels
-
-
-def _noted(kept: dict[int, _T], number: int, value: _T, most: int) -> None:
-    """Keep a value as the latest, at the cost of the one that was asked for longest ago."""
-    if len(kept) >= most:
-        del kept[next(iter(kept))]
-    kept[number] = value
+            row = term.spread(self._sections)
+            if term.number < 0 or term.size * _FREQUENT < self._sections:
+                return row
+            if len(self._kept) == _SPREAD_MAX:
+                del self._kept[next(iter(self._kept))]
+        self._kept[term.number] = row
+        return row
 
 
 class Term(NamedTuple):
@@ -132,12 +123,10 @@ class Term(NamedTuple):
 
     number: int
     """Of the term in the segment; -1 if several tokens satisfy it."""
-    counted: "array[int]"
-    """Sections whose own text or heading has it: what makes a term frequent."""
     sections: "array[int]"
-    """The same, ascending; if several tokens satisfy it also those that have one of them from above."""
+    """Sections whose own text or own heading has it, ascending."""
     levels: bytes
-    """Their levels."""
+    """Their levels; 0 where it is there for task mode alone."""
     starts: "array[int]"
     """First sections of the runs that have it from above."""
     ends: "array[int]"
@@ -152,14 +141,17 @@ class Term(NamedTuple):
     """At most how many sections have it."""
 
     def count(self, view: View) -> int:
-        """How many sections that are seen have it in their own text or heading."""
-        mask = view.mask
-        if mask is None:
-            return len(self.counted)
+        """How many sections that are seen have it in their own text or heading: what makes a term frequent."""
+        if view.mask is None:
+            return len(self.levels) - self.levels.count(0)
         count = view.counts.get(self.number, -1)
         if count < 0 or self.number < 0:
-            count = view.counts[self.number] = sum(map(mask.__getitem__, self.counted))
+            count = view.counts[self.number] = sum(map(view.mask.__getitem__, self.own()))
         return count
+
+    def own(self) -> Iterator[int]:
+        """The sections that have it in their own text or heading."""
+        return compress(self.sections, self.levels)
 
     def within(self, begin: int, end: int) -> "Term":
         """The same for sections from `begin` up to `end`, whole documents."""
@@ -175,16 +167,22 @@ class Term(NamedTuple):
             size=high - low + _covered(starts, ends),
         )
 
-    def columns(self) -> tuple[Sequence[int], bytes]:
+    def columns(self) -> Steps[tuple[list[int], bytes]]:
         """The sections that have it, those that have it from above alone at the end, and their levels."""
+        sections, levels = self.sections.tolist(), self.levels
+        if 0 in levels:
+            sections, levels = list(compress(sections, levels)), levels.translate(None, b"\0")
         if not self.starts:
-            return self.sections, self.levels
-        sections, levels = self.sections.tolist(), bytearray(self.levels)
-        for run, mark in self.runs():
+            return sections, levels
+        more: list[int] = []
+        marks = bytearray()
+        for number, (run, mark) in enumerate(self.runs(), 1):
             rest = self.without(run)
-            sections += rest
-            levels += bytes((mark,)) * len(rest)
-        return sections, bytes(levels)
+            more += rest
+            marks += bytes((mark,)) * len(rest)
+            if number % _STEP == 0:
+                yield
+        return sections + more, levels + marks
 
     def runs(self) -> Iterable[tuple[range, int]]:
         """The runs that have it from above, and their levels."""
@@ -192,23 +190,22 @@ class Term(NamedTuple):
 
     def without(self, run: range) -> Collection[int]:
         """The sections of a run that do not have it of their own."""
-        low = bisect_left(self.sections, run.start)
-        own = self.sections[low : bisect_left(self.sections, run.stop, low)]
-        return set(run).difference(own) if own else run
+        low, high = bisect_left(self.sections, run.start), bisect_left(self.sections, run.stop)
+        return set(run).difference(compress(self.sections[low:high], self.levels[low:high]))
 
     def above(self, section: int) -> int:
         """The level of the run a section is in, or 0."""
         at = bisect_right(self.starts, section) - 1
         return self.marks[at] if at >= 0 and self.ends[at] >= section else 0
 
-    def spread(self, sections: int) -> bytes:
-        """The level of each of so many sections."""
-        levels = bytearray(sections)
-        for run, mark in self.runs():
-            levels[run.start : run.stop] = bytes((mark,)) * len(run)
+    def spread(self, sections: int) -> bytearray:
+        """The level of each of so many sections, 0 where it is not."""
+        row = bytearray(sections)
         for section, level in zip(self.sections, self.levels, strict=True):
-            levels[section] = level
-        return bytes(levels)
+            row[section] = level
+        for run, mark in self.runs():
+            row[run.start : run.stop] = row[run.start : run.stop].replace(b"\0", bytes((mark,)))
+        return row
 
 
 def look_up(postings: Postings, tokens: Sequence[bytes]) -> Term | None:
@@ -225,25 +222,23 @@ def look_up(postings: Postings, tokens: Sequence[bytes]) -> Term | None:
 def _stored(postings: Postings, number: int) -> Term:
     sections, levels = _list(postings.own, number)
     documents, bare = _list(postings.named, number)
+    if 0 in bare:
+        documents, bare = array(documents.typecode, compress(documents, bare)), bare.translate(None, b"\0")
     edges, marks = _list(postings.above, number)
     if not edges:
-        return Term(number, sections, sections, levels, edges, edges, b"", documents, bare, len(sections))
+        return Term(number, sections, levels, edges, edges, b"", documents, bare, len(sections))
     starts, ends = edges[0::2], edges[1::2]
     size = len(sections) + _covered(starts, ends)
-    return Term(number, sections, sections, levels, starts, ends, marks[0::2], documents, bare, size)
+    return Term(number, sections, levels, starts, ends, marks[0::2], documents, bare, size)
 
 
 def _list(lists: Lists, number: int) -> tuple["array[int]", bytes]:
-    """Numbers and levels of a list, without what has no level: that is there for task mode alone."""
+    """Numbers and levels of a list."""
     count = lists.counts[number]
     if not count:
         return _NONE
     begin = lists.start(number)
-    numbers, levels = lists.between(begin, begin + count), lists.levels[begin : begin + count].tobytes()
-    if 0 in levels:
-        numbers = array(numbers.typecode, compress(numbers, levels))
-        levels = levels.replace(b"\0", b"")
-    return numbers, levels
+    return lists.between(begin, begin + count), lists.levels[begin : begin + count].tobytes()
 
 
 _NONE: Final = (array("H"), b"")
@@ -258,24 +253,23 @@ def _united(first: Term | None, others: Sequence[Term]) -> Term:
     """Several tokens as one term; only the first counts as title or tag of the document."""
     levels: dict[int, int] = {}
     for other in others:
-        for section, level in zip(*other.columns(), strict=True):
+        for section, level in zip(*done(other.columns()), strict=True):
             levels[section] = max(levels.get(section, 0), level & ~FIELD_BIT)
-    for section, level in zip(*first.columns(), strict=True) if first else ():
+    for section, level in zip(*done(first.columns()), strict=True) if first else ():
         levels[section] = max(levels.get(section, 0), level & ~FIELD_BIT) | level & FIELD_BIT
     width = others[0].sections.typecode
-    none = array(width)
-    sections = sorted(levels)
+    own = set().union(*(one.own() for one in (first, *others) if one))
+    sections, rest = array(width, sorted(own)), array(width, sorted(levels.keys() - own))
     return Term(
         BARE,
-        array(width, set().union(*(one.sections for one in (first, *others) if one))),
-        array(width, sections),
+        sections,
         bytes(map(levels.__getitem__, sections)),
-        none,
-        none,
-        b"",
-        first.documents if first else none,
+        rest,
+        rest,
+        bytes(map(levels.__getitem__, rest)),
+        first.documents if first else array(width),
         first.bare if first else b"",
-        len(sections),
+        len(levels),
     )
 
 
@@ -287,7 +281,7 @@ def best(
     scope: tuple[int, int],
     limit: int,
     sight: Sight,
-) -> list[Hit]:
+) -> Steps[list[Hit]]:
     """The best rows of a segment, at most `limit`, in the order of the answer (lookup §8.4).
 
     `shares` weigh the terms; `scope` is a range of documents.
@@ -295,14 +289,30 @@ def best(
     begin, end = segment.first[scope[0]], segment.first[scope[1]]
     inside = terms if end - begin == segment.sections else [term.within(begin, end) for term in terms]
     if len(terms) == 1:
-        rows = _of_one(inside[0], limit, sight.sections)
+        rows = yield from _of_one(inside[0], limit, sight.sections)
     else:
-        rows = _of_many(spread, terms, inside, shares, limit, sight.sections)
+        rows = yield from _of_many(spread, terms, inside, shares, limit, sight.sections)
     find, importance = segment.document_of, segment.importance
-    hits = [(-score, -importance(document := find(section)), document, section) for score, section in rows]
+    first: list[Hit] = []
+    for begin in range(0, len(rows), _STEP):
+        if begin:
+            yield
+        first += [
+            (-score, -importance(document := find(section)), document, section)
+            for score, section in rows[begin : begin + _STEP]
+        ]
+        first = _first(segment, first, limit)
     if all(term.documents for term in terms):
-        bare = _bare(terms, shares, scope, sight.documents)
-        hits += [(-score, -importance(document), document, BARE) for score, document in bare]
+        bare = yield from _bare(terms, shares, scope, sight.documents)
+        while some := list(islice(bare, _STEP)):
+            first += [(-score, -importance(document), document, BARE) for score, document in some]
+            first = _first(segment, first, limit)
+            yield
+    return first
+
+
+def _first(segment: Segment, hits: list[Hit], limit: int) -> list[Hit]:
+    """The first `limit` of some hits."""
     hits.sort()
     if len(hits) > limit:
         hits = hits[: bisect_right(hits, hits[limit - 1][:3], key=_without_section)]
@@ -319,17 +329,21 @@ Rows = list[tuple[float, int]]
 
 def _bare(
     terms: Sequence[Term], shares: Sequence[float], scope: tuple[int, int], seen: Callable[[int], int] | None
-) -> Rows:
+) -> Steps[Iterator[tuple[float, int]]]:
     """Documents whose title and tags have every term."""
-    levels = [dict(zip(term.documents, term.bare, strict=True)) for term in terms]
-    return [
+    levels = []
+    for term in terms:
+        levels.append(dict(zip(term.documents, term.bare, strict=True)))
+        if len(levels[-1]) > _STEP:
+            yield
+    return (
         (sum(share * VALUES[level[document]] for share, level in zip(shares, levels, strict=True)), document)
         for document in set(levels[0]).intersection(*levels[1:])
         if scope[0] <= document < scope[1] and (seen is None or seen(document))
-    ]
+    )
 
 
-def _of_one(term: Term, limit: int, seen: Callable[[int], int] | None) -> Rows:
+def _of_one(term: Term, limit: int, seen: Callable[[int], int] | None) -> Steps[Rows]:
     """The best sections of one term. Where title or tags have it the document is the row."""
     sections, levels = term.sections, term.levels
     rows: Rows = []
@@ -337,21 +351,37 @@ def _of_one(term: Term, limit: int, seen: Callable[[int], int] | None) -> Rows:
     for run, mark in term.runs():
         if mark < FIELD_BIT:
             runs.setdefault(mark, []).append(run)
-    candidates = sorted({*levels, *runs}, reverse=True) if len(levels) < _FEW else range(FIELD_BIT - 1, 0, -1)
+    candidates = (
+        sorted({*levels, *runs} - {0}, reverse=True) if len(levels) < _FEW else range(FIELD_BIT - 1, 0, -1)
+    )
     for level in candidates:
         if level >= FIELD_BIT:
             continue
-        found = []
+        found: list[int] = []
         at = levels.find(level)
-        while at >= 0:
+        while at >= 0 and len(found) < _STEP:
             found.append(sections[at])
             at = levels.find(level, at + 1)
-        for run in runs.get(level, ()):
-            found += term.without(run)
-        rows += zip(repeat(VALUES[level]), found if seen is None else filter(seen, found))
+        if at >= 0:  # so many that the others are found in less time all at once
+            found += compress(sections[at:], levels[at:].translate(_only(level)))
+        if level in runs:
+            for number, run in enumerate(runs[level], 1):
+                found += term.without(run)
+                if number % _STEP == 0:
+                    yield
+        for begin in range(0, len(found), _STEP):
+            if begin:
+                yield
+            some = found[begin : begin + _STEP]
+            rows += zip(repeat(VALUES[level]), some if seen is None else filter(seen, some))
         if len(rows) >= limit:
             break
     return rows
+
+
+def _only(level: int) -> bytes:
+    """A table for `translate` that leaves nothing but this level."""
+    return bytes(255 * (other == level) for other in range(256))
 
 
 def _of_many(
@@ -361,31 +391,59 @@ def _of_many(
     shares: Sequence[float],
     limit: int,
     seen: Callable[[int], int] | None,
-) -> Rows:
+) -> Steps[Rows]:
     """The best sections that have all of several terms. Where title or tags have all, the document is the row.
 
     `inside` are the same terms within the scope.
     """
     order = sorted(range(len(terms)), key=[term.size for term in inside].__getitem__)
-    sections, column = inside[order[0]].columns()
-    columns = [column]
-    for number in order[1:]:
-        if not sections:
-            return []
-        column = _levels(terms[number], sections, spread)
-        if 0 in column:
-            columns = [bytes(compress(other, column)) for other in columns]
-            sections = list(compress(sections, column))
-            column = column.replace(b"\0", b"")
-        columns.append(column)
+    sections, levels = yield from inside[order[0]].columns()
+    named = all(term.documents for term in terms)
+    rows: Rows = []
+    spreads: list[bytearray | None] = [None] * len(terms)
+    steps = range(0, len(sections), _STEP)
+    for begin in steps:
+        if begin:
+            yield
+        some = slice(begin, begin + _STEP)
+        columns, left = [levels[some]], sections[some]
+        for number in order[1:]:
+            if not left:
+                break
+            if spreads[number] is None:
+                spreads[number] = spread.row(terms[number], len(left) * len(steps))
+            column = _levels(terms[number], left, spreads[number])
+            if 0 in column:
+                columns, left = _kept(columns, left, column)
+                column = column.translate(None, b"\0")
+            columns.append(column)
+            if len(columns) % _TERMS == 0:
+                yield
+        else:
+            # Sums of floats depend on their order: it is that of the query, whatever is rare in this segment.
+            columns = [column for _, column in sorted(zip(order, columns, strict=True))]
+            rows += _scored(columns, left, shares, limit, seen, named)
+    return rows
+
+
+def _scored(
+    columns: Sequence[bytes],
+    sections: Sequence[int],
+    shares: Sequence[float],
+    limit: int,
+    seen: Callable[[int], int] | None,
+    named: bool,
+) -> Rows:
+    """The best of some sections that have all terms, these being given by their levels; `named` says whether title or
+    tags of any document may have all."""
     if seen is not None:
         columns, sections = _kept(columns, sections, list(map(seen, sections)))
-    if all(term.documents for term in terms):
+    if named:
         fields: Iterable[int] = columns[0]
         for column in columns[1:]:
             fields = map(and_, fields, column)
         columns, sections = _kept(columns, sections, [level < FIELD_BIT for level in fields])
-    scores = _scores(columns, [shares[number] for number in order])
+    scores = _scores(columns, shares)
     if len(scores) <= limit:
         return list(zip(scores, sections, strict=True))
     least = sorted(scores)[-limit] if len(scores) < _FEW else nlargest(limit, scores)[-1]
@@ -394,28 +452,20 @@ def _of_many(
 
 def _kept(
     columns: Sequence[bytes], sections: Sequence[int], kept: Sequence[int]
-) -> tuple[list[bytes], Sequence[int]]:
+) -> tuple[list[bytes], list[int]]:
     """The sections that are kept, and their levels."""
     return [bytes(compress(column, kept)) for column in columns], list(compress(sections, kept))
 
 
-def _levels(term: Term, sections: Sequence[int], spread: Spread) -> bytes:
-    """The level of a term in each of some sections, 0 where it is not."""
-    near = len(term.sections) < _PROBE * len(sections)
-    everywhere = spread.get(term, near)
-    if everywhere is not None:
-        if len(sections) > 1:
-            return bytes(itemgetter(*sections)(everywhere))  # all in one call
-        return bytes(map(everywhere.__getitem__, sections))
+def _levels(term: Term, sections: Sequence[int], row: bytearray | None) -> bytes:
+    """The level of a term in each of some sections, 0 where it is not; `row` is the term spread out, if it is."""
+    if row is not None:
+        return bytes(itemgetter(0, *sections)(row))[1:]  # of one section alone it would give no tuple
     own, levels, size = term.sections, term.levels, len(term.sections)
-    if near:
-        having = set(sections).intersection(own)
-        found = [levels[bisect_left(own, section)] if section in having else 0 for section in sections]
-    else:
-        found = [
-            levels[at] if (at := bisect_left(own, section)) < size and own[at] == section else 0
-            for section in sections
-        ]
+    found = [
+        levels[at] if (at := bisect_left(own, section)) < size and own[at] == section else 0
+        for section in sections
+    ]
     if term.starts and 0 in found:
         if term.size - size < _PROBE * len(sections):
             above = {section: mark for run, mark in term.runs() for section in run}.get
@@ -427,11 +477,11 @@ def _levels(term: Term, sections: Sequence[int], spread: Spread) -> bytes:
 
 def _scores(columns: Sequence[bytes], shares: Sequence[float]) -> list[float]:
     """The weighted sums of the values that the levels stand for."""
-    scores: Iterable[float] = repeat(0.0, len(columns[0]))
+    scores = [0.0] * len(columns[0])
     for column, share in zip(columns, shares, strict=True):
         if len(column) < len(VALUES):
             scores = [score + share * VALUES[level] for score, level in zip(scores, column, strict=True)]
         else:
             shared = [share * value for value in VALUES]
-            scores = map(add, scores, map(shared.__getitem__, column))
-    return list(scores)
+            scores = list(map(add, scores, map(shared.__getitem__, column)))
+    return scores

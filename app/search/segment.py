@@ -8,18 +8,19 @@ file); nothing is copied out of it but what a query looks at. Byte order is the 
 `Assembly` makes one, `join` makes one of several and leaves out what has been dropped.
 """
 
-import mmap
 import struct
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterator, Sequence
 from operator import attrgetter
-from typing import Final, Union
+from typing import Final
 
 from msgspec import Struct
 
 from app.protocol.paths import sort_key
-from app.search.postings import SLICE, Column, Postings, Source, Width, merge
+from app.search.packing import SLICE, Columns, Source, merge
+from app.search.pages import PIECE, Pile, pages
+from app.search.postings import Column, Postings, Width
 
 __all__ = ["SECTIONS_MAX", "Assembly", "DocumentRecord", "Frame", "SectionRecord", "Segment", "join"]
 
@@ -31,7 +32,6 @@ _MAGIC: Final = b"seg1"
 _FIXED: Final = 19  # columns before those of the postings
 _BETWEEN: Final = "\n\n"
 _STEP: Final = 64  # documents copied between two pauses of a join
-_LARGE: Final = 256 * 1024
 
 
 class SectionRecord(Struct, frozen=True, gc=False):
@@ -126,6 +126,11 @@ class Segment:
         """The version of a document that is indexed here."""
         return self._versions[document]
 
+    def body_size(self, document: int) -> int:
+        """How many bytes the body of a document has; 0 if it has no section."""
+        begin, end = self.first[document], self.first[document + 1]
+        return self._own_ends[end - 1] if begin < end else 0
+
     def described(self) -> memoryview:
         """The length of each document's description, as that of sections is counted."""
         return self._described
@@ -170,6 +175,16 @@ class Segment:
                 found.append(section)
                 at = row.find(wanted, offsets[section + 1] - first)
         return found
+
+    def stretches(self, most: int, sections: int) -> Iterator[tuple[int, int, int]]:
+        """All sections in ranges of at most so many whose marks take at most so many bytes, or that have a single section;
+        and these bytes."""
+        begin, offsets = 0, self._mark_offsets
+        while begin < self.sections:
+            within = bisect_right(offsets, offsets[begin] + most, begin) - 1
+            end = min(max(within, begin + 1), begin + sections)
+            yield begin, end, offsets[end] - offsets[begin]
+            begin = end
 
     def find(self, path: bytes) -> int:
         """The number of the document with this path, or -1."""
@@ -254,10 +269,9 @@ def join(
         for source in dict.fromkeys(source for _, source, _ in order)
     ]
     width = width_of(len(order), assembly.sections)
-    postings = yield from merge(merged, width, slice_)
+    frame = assembly.framed((yield from merge(merged, width, slice_)))
+    del assembly  # columns go as they are copied
     yield
-    frame = assembly.framed(postings)
-    del assembly, postings  # columns go as they are copied
     return frame.buffer()
 
 
@@ -318,8 +332,8 @@ class Assembly:
         self.sections += sections
         self._first.append(self.sections)
 
-    def framed(self, postings: Iterable[Column]) -> "Frame":
-        """The finished segment; `postings` are the columns from `app.search.postings`. The assembly is used up."""
+    def framed(self, postings: Columns) -> "Frame":
+        """The finished segment; `postings` are the columns from `app.search.packing`. The assembly is used up."""
         return Frame(
             [
                 _HEAD.pack(_MAGIC, self.documents, self.sections),
@@ -342,54 +356,63 @@ class _Texts:
     """Texts in the making, one behind the other."""
 
     def __init__(self) -> None:
-        self.columns: tuple[bytearray, array[int]] = bytearray(), array("I", (0,))
+        self._texts = Pile()
+        self._ends = array("I", (0,))
+
+    @property
+    def columns(self) -> "tuple[Pile, array[int]]":
+        """The texts, and where each of them begins."""
+        return self._texts, self._ends
 
     def add(self, text: bytes) -> None:
         """Append one."""
-        here, ends = self.columns
-        here += text
-        ends.append(len(here))
+        self._texts.add(text)
+        self._ends.append(self._texts.size)
 
     def copy(self, texts: memoryview, offsets: memoryview) -> None:
         """Append those of a range of another segment."""
-        here, ends = self.columns
         start, *others = offsets.tolist()
-        shift = len(here) - start
-        here += texts[start : others[-1] if others else start]
-        ends.extend([offset + shift for offset in others])
-
-
-_Column = Union[Column, "array[int]", "array[float]"]
+        shift = self._texts.size - start
+        self._texts.add(texts[start : others[-1] if others else start])
+        self._ends.extend([offset + shift for offset in others])
 
 
 class Frame:
     """A finished segment, not yet in one buffer: columns one behind the other, each at a multiple of eight bytes, with
     their number and sizes before them."""
 
-    def __init__(self, columns: "list[_Column]") -> None:
-        self._columns = [memoryview(column).cast("B") for column in columns]
-        sizes = struct.pack(f"=I{len(columns)}I", len(columns), *(view.nbytes for view in self._columns))
-        self._columns.insert(0, memoryview(sizes))
-        self.size = sum(view.nbytes + -view.nbytes % 8 for view in self._columns)
+    def __init__(self, columns: "list[Pile | Column | array[int] | array[float]]") -> None:
+        self._columns = [
+            column if isinstance(column, Pile) else memoryview(column).cast("B") for column in columns
+        ]
+        sizes = [column.size if isinstance(column, Pile) else column.nbytes for column in self._columns]
+        sizes.insert(0, 4 + 4 * len(sizes))
+        self._columns.insert(0, memoryview(struct.pack(f"={len(sizes)}I", len(columns), *sizes[1:])))
+        self.size = sum(size + -size % 8 for size in sizes)
         """Bytes of the segment."""
 
     def pieces(self) -> Iterator[bytes | memoryview]:
         """The bytes of the segment in order. What has been given is let go, so this works once."""
         self._columns.reverse()
         while self._columns:
-            view = self._columns.pop()
-            yield view
-            yield b"\0" * (-view.nbytes % 8)
+            column = self._columns.pop()
+            if isinstance(column, Pile):
+                size = column.size
+                yield from column.pieces()
+            else:
+                size = column.nbytes
+                yield column
+            yield b"\0" * (-size % 8)
 
     def buffer(self) -> bytes | memoryview:
-        """The segment. The frame is used up; a large one goes into pages of its own, which go back to the system with
-        the last reference to the segment, and is never in memory twice."""
-        if self.size < _LARGE:
+        """The segment. The frame is used up; a large one goes into pages of its own and is never in memory twice."""
+        if self.size < PIECE:
             return b"".join(self.pieces())
-        pages = mmap.mmap(-1, self.size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        buffer, at = pages(self.size), 0
         for piece in self.pieces():
-            pages.write(piece)
-        return memoryview(pages)
+            buffer[at : at + len(piece)] = piece
+            at += len(piece)
+        return buffer
 
 
 def _unframe(view: memoryview) -> list[memoryview]:

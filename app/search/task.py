@@ -15,7 +15,7 @@ Work goes in small steps: whoever runs it decides when others get their turn. Be
 """
 
 from bisect import insort
-from collections.abc import Collection, Generator, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import compress
 from typing import Final, Literal, NamedTuple
 
@@ -24,6 +24,7 @@ from app.search.exact import locate
 from app.search.postings import TF
 from app.search.records import CLASS, WEIGHTS, Column
 from app.search.scoring import IMPORTANCE, Part, Scale, Sheet, measured, phrase_bonus, rounded
+from app.search.steps import Steps
 from app.search.tokens import fits
 from app.search.wording import EXACT_MAX, Unit, Wording, settle, variants
 
@@ -36,6 +37,9 @@ FILL: Final = 5
 
 SWITCH: Final = 30
 """The weight from which on a plain phrase hides everything else: it stands in a field that names (task §7)."""
+
+_RECORDS: Final = 500
+"""Records of a document that are compared between two pauses."""
 
 _ALL: Final = bytes(255 * min(byte, 1) for byte in range(256))
 
@@ -60,15 +64,12 @@ class Found(NamedTuple):
     """Terms behind the last one that counts."""
 
 
-Steps = Generator[None, None, Found]
-
-
 def floor(terms: int) -> int:
     """The least number of so many terms that a document must match (task §8)."""
     return (35 * terms + 99) // 100
 
 
-def find(wording: Wording, parts: Sequence[Part], limit: int) -> Steps:
+def find(wording: Wording, parts: Sequence[Part], limit: int) -> Steps[Found]:
     """The rows of a query, without those of recovery."""
     held: dict[Unit, list[Column | None]] = {}
     for unit in [unit for unit in wording.units if unit.exact][:EXACT_MAX]:
@@ -96,7 +97,7 @@ def find(wording: Wording, parts: Sequence[Part], limit: int) -> Steps:
     return Found(rows, population, terms, ignored)
 
 
-def _columns(unit: Unit, parts: Sequence[Part]) -> Generator[None, None, list[Column | None]]:
+def _columns(unit: Unit, parts: Sequence[Part]) -> Steps[list[Column | None]]:
     """The columns of a unit, for each part."""
     columns = []
     words = variants(unit.text) if unit.kind == "word" else ()
@@ -118,7 +119,7 @@ def _phrase_weight(sheet: Sheet) -> int:
     return WEIGHTS[highest >> CLASS] or int(highest > 0)
 
 
-Rows = Generator[None, None, tuple[list[Picked], int]]
+Rows = Steps[tuple[list[Picked], int]]
 
 
 class _Choice:
@@ -133,7 +134,7 @@ class _Choice:
     def of_phrase(self) -> Rows:
         """The documents that have the phrase, the best record of each (task §7)."""
         eligible = [sheet.own_phrase for sheet in self._sheets]
-        documents = [_documents(*pair) for pair in zip(self._sheets, eligible, strict=True)]
+        documents = yield from self._documents(eligible)
         rows = yield from self._best_documents(eligible)
         return rows, sum(map(len, documents))
 
@@ -144,21 +145,28 @@ class _Choice:
         for sheet in self._sheets:
             eligible.append(sheet.terms.translate(every))
             yield
-        complete = [_documents(*pair) for pair in zip(self._sheets, eligible, strict=True)]
+        complete = yield from self._documents(eligible)
         population = sum(map(len, complete))
         rows = yield from self._best_documents(eligible)
         if population < FILL:
-            partial = [
-                _partial(sheet, done, floor(self._terms))
-                for sheet, done in zip(self._sheets, complete, strict=True)
-            ]
-            yield
+            partial = []
+            for sheet, done in zip(self._sheets, complete, strict=True):
+                partial.append(_partial(sheet, done, floor(self._terms)))
+                yield
             population += sum(len(row) - row.count(0) for row in partial)
             added = yield from complement(self._sheets, partial, self._scale, self._limit - len(rows))
             rows += [Picked(self._sheets[number].part, record, "partial") for number, record in added]
         return rows, population
 
-    def _best_documents(self, eligible: Sequence[bytes]) -> Generator[None, None, list[Picked]]:
+    def _documents(self, eligible: Sequence[bytes]) -> Steps[list[set[int]]]:
+        """The documents of each segment with records in its row that are not zero."""
+        found = []
+        for sheet, row in zip(self._sheets, eligible, strict=True):
+            found.append({sheet.part.records.of[record] for record in _members(row)})
+            yield
+        return found
+
+    def _best_documents(self, eligible: Sequence[bytes]) -> Steps[list[Picked]]:
         """The best documents, each with the best of its eligible records (task §8, §9)."""
         pools = []
         for number, (sheet, row) in enumerate(zip(self._sheets, eligible, strict=True)):
@@ -174,33 +182,29 @@ class _Choice:
             document = sheet.part.records.of[record]
             if (number, document) not in done:
                 done.add((number, document))
-                chosen, score = self._representative(sheet, document, eligible[number])
+                chosen, score = yield from self._representative(sheet, document, eligible[number])
                 insort(best, (-score, sheet.part.records.segment.path_bytes(document), number, chosen))
                 del best[self._limit :]
                 if len(done) % STEP == 0:
                     yield
         return [Picked(self._sheets[number].part, record, "complete") for *_, number, record in best]
 
-    def _representative(self, sheet: Sheet, document: int, eligible: bytes) -> tuple[int, float]:
+    def _representative(self, sheet: Sheet, document: int, eligible: bytes) -> Steps[tuple[int, float]]:
         """The best of the eligible records of a document, and its score (task §8)."""
         best, strongest = -1, -1.0
-        for record in sheet.part.records.members(document):
+        for number, record in enumerate(sheet.part.records.members(document), 1):
             if eligible[record]:
                 own = sheet.own_strength(record, self._scale) + phrase_bonus(sheet.own_phrase[record])
                 if rounded(own) > strongest:
                     strongest, best = rounded(own), record
+            if number % _RECORDS == 0:
+                yield
         return best, rounded(sheet.score(record=best, parts=sheet.parts(best, self._scale)))
 
 
 def _some(row: bytes) -> bool:
     """Whether a row is not zero anywhere."""
     return row.count(0) < len(row)
-
-
-def _documents(sheet: Sheet, row: bytes) -> set[int]:
-    """The documents of the records in a row that are not zero."""
-    of = sheet.part.records.of
-    return {of[record] for record in _members(row)}
 
 
 def _members(row: bytes) -> Iterator[int]:

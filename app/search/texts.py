@@ -2,10 +2,14 @@
 
 Markup is stripped line by line and a section under a heading of its own is a document of its own, so only the lines and
 the sections in question are looked at, never a whole body. Bodies are not kept, but for the last one.
+
+Texts of any size are read and gone through elsewhere (`app.search.steps`). Code is always looked for there, since
+another thread may hold the one parser.
 """
 
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from app.markdown.sections import sections
@@ -14,6 +18,7 @@ from app.protocol.runes import lower
 from app.search.entry import Entry
 from app.search.postings import TF
 from app.search.records import Records
+from app.search.steps import Steps, heavy
 from app.search.wording import Unit, folded, times
 
 __all__ = ["Texts"]
@@ -44,38 +49,54 @@ class Texts:
         assert entry is not None, "catalog and sections change together"
         return entry
 
-    def body(self, document: int) -> bytes:
+    def body(self, document: int) -> Steps[bytes]:
         """The body of a document; empty if it cannot be read now."""
         if document != self._last:
             segment = self._records.segment
-            self._body = self._read(segment.path(document), segment.version(document)) or b""
-            self._last = document
+            read = yield from heavy(
+                segment.body_size(document), self._read, segment.path(document), segment.version(document)
+            )
+            self._body, self._last = read or b"", document
         return self._body
 
-    def times(self, unit: Unit, section: int) -> int:
+    def times(self, unit: Unit, section: int) -> Steps[int]:
         """How often the own text of a section has a unit, at most `TF`."""
-        body = self.body(self._records.of[section])
+        body = yield from self.body(self._records.of[section])
         _, _, start, end = self._records.segment.cut(section)
-        raw = body[start:end]
-        if " " not in unit.text:
-            raw = _lines(raw, unit.text if unit.verbatim else max(unit.tokens, key=len))
-        return times(unit, folded(own_text(raw)), TF) if raw else 0
+        return (yield from heavy(end - start, _times, unit, body[start:end]))
 
-    def in_code(self, unit: Unit, section: int) -> bool:
+    def in_code(self, unit: Unit, section: int) -> Steps[bool]:
         """Whether a code field of a section has a unit."""
-        body, segment = self.body(self._records.of[section]), self._records.segment
+        segment = self._records.segment
+        body = yield from self.body(self._records.of[section])
         _, _, own_start, end = segment.cut(section)
-        text = lower(body[own_start:end].decode("utf-8", "replace"))
-        wanted = unit.text.split(" ") if unit.verbatim else []
-        if not _CODE.search(text) or not all(word in text for word in wanted):
+        if not (yield from heavy(end - own_start, _may_have_code, unit, body[own_start:end])):
             return False
         start = segment.start(section)
         if segment.level(section) and body[start : start + 1] in _NESTING:
             start, end = 0, len(body)
-        for one in sections(body[start:end]):
-            if one.own_start == own_start - start:
-                return any(times(unit, folded(code), 1) for code in one.codes)
-        return False
+        found: bool = yield partial(_has_code, unit, body[start:end], own_start - start)
+        return found
+
+
+def _times(unit: Unit, raw: bytes) -> int:
+    """How often a text has a unit once it is stripped, at most `TF`."""
+    if " " not in unit.text:
+        raw = _lines(raw, unit.text if unit.verbatim else max(unit.tokens, key=len))
+    return times(unit, folded(own_text(raw)), TF) if raw else 0
+
+
+def _may_have_code(unit: Unit, raw: bytes) -> bool:
+    """Whether a look for a unit in the code fields of a text is worth parsing it."""
+    text = lower(raw.decode("utf-8", "replace"))
+    wanted = unit.text.split(" ") if unit.verbatim else []
+    return _CODE.search(text) is not None and all(word in text for word in wanted)
+
+
+def _has_code(unit: Unit, text: bytes, own_start: int) -> bool:
+    """Whether a code field of the section whose own content begins there has a unit."""
+    own = (one for one in sections(text) if one.own_start == own_start)
+    return any(times(unit, folded(code), 1) for one in own for code in one.codes)
 
 
 def _lines(raw: bytes, wanted: str) -> bytes:

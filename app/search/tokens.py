@@ -17,7 +17,7 @@ from typing import Final, Literal
 
 from app.protocol.runes import WHITE, WORD, fields, lower
 
-__all__ = ["Recall", "Words", "body_terms", "fits", "tokens"]
+__all__ = ["TOKEN_MAX", "Recall", "Words", "body_terms", "fits", "tokens"]
 
 Recall = Literal["reference", "wide"]
 """Which words a section answers to: exactly the reference's, or also those its stripping loses (lookup §7.8)."""
@@ -113,7 +113,7 @@ class Words:
     def __init__(self, text: str) -> None:
         self.pieces = {}
         self.composed = {}
-        wholes: dict[str, int] = {}
+        wholes: list[str] = []
         if len(text) <= _PIECE:
             runs, self.order = self._take(text, wholes)
             self.own = Counter(runs)
@@ -128,17 +128,18 @@ class Words:
         surely = TOKEN_MAX if text.isascii() else TOKEN_MAX // 4
         for run in [run for run in self.own if not 1 < len(run) <= surely and not fits(run)]:
             del self.own[run]
-        self.own.update(wholes)
+        if wholes:
+            _count(self.own, wholes, 1)
 
     @property
     def length(self) -> int:
         """How many runs of letters and numbers it has (task §9)."""
         return len(self.order)
 
-    def _take(self, text: str, wholes: dict[str, int]) -> tuple[list[str], list[str]]:
+    def _take(self, text: str, wholes: list[str]) -> tuple[list[str], list[str]]:
         """The runs of a text, and once more with those that hold underscores taken apart.
 
-        The whole forms of fields that hold several runs are counted in `wholes`.
+        The whole forms of fields that hold several runs go to `wholes`.
         """
         flat = lower(text)
         if flat.isascii():
@@ -154,7 +155,7 @@ class Words:
         for begin, end in _compounds(plain.translate(_TO_KINDS)):
             whole = _whole(flat[begin:end])
             if fits(whole):
-                wholes[whole] = wholes.get(whole, 0) + 1
+                wholes.append(whole)
         if "_" not in plain:
             return runs, runs
         return runs, plain.translate(_TO_PARTS).split() if same else _ALNUM.findall(flat)

@@ -8,7 +8,8 @@ Both sides of a comparison are folded here and nowhere else. Pure functions on t
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import islice
 from typing import Final, Literal
@@ -26,7 +27,9 @@ __all__ = [
     "Unit",
     "Wording",
     "folded",
+    "in_a_row",
     "occurrences",
+    "runs",
     "settle",
     "times",
     "variants",
@@ -55,6 +58,8 @@ FILLERS: Final = frozenset(
 RUN: Final = re.compile(r"[^\W_]+")
 """A token: a run of letters and numbers (task §5.1)."""
 
+_NO_RUN: Final = re.compile(r"[\W_]")
+_PIECE: Final = 50_000  # runes that one call into C goes through, which keeps every other thread waiting
 _QUOTED: Final = re.compile('"([^"]*)"|“([^”]*)”|`([^`]*)`')
 _JOINED: Final = re.compile(r"[^\W_]+(?:[-\u2010\u2011][^\W_]+)+")
 _APOSTROPHE: Final = re.compile(r"[^\W_]+(?:['’][^\W_]+)+")
@@ -233,40 +238,78 @@ def variants(word: str) -> tuple[str, ...]:
     return (word, *_singulars(word), *(plural for plural in plurals if word in _singulars(plural)))
 
 
-def occurrences(unit: Unit, text: str) -> list[tuple[int, int]]:
-    """Where a folded text has a unit: start and end of each occurrence, overlapping ones too (task §6)."""
-    if unit.verbatim:
-        return list(_at_boundaries(unit.text, text))
+def occurrences(unit: Unit, text: str) -> Iterator[tuple[int, int]]:
+    """Where a folded text has a unit: start and end of each occurrence, overlapping ones too, in order (task §6)."""
     choices = unit.choices
-    if len(choices) == 1:
+    if unit.verbatim:
+        yield from _at_boundaries(unit.text, text)
+    elif len(choices) == 1:
         (wanted,) = choices
-        return [found.span() for found in RUN.finditer(text) if found[0] in wanted]
-    if not all(any(token in text for token in choice) for choice in choices):
-        return []
-    found = list(RUN.finditer(text))
-    first, *others = choices
-    return [
-        (found[at].start(), found[at + len(others)].end())
-        for at in range(len(found) - len(others))
-        if found[at][0] in first
-        and all(found[at + number][0] in choice for number, choice in enumerate(others, 1))
-    ]
+        yield from (found.span() for found in runs(text) if found[0] in wanted)
+    elif all(any(token in text for token in choice) for choice in choices):
+        starts: deque[int] = deque(maxlen=len(choices))
+        last = 0
+
+        def met() -> Iterator[str]:
+            nonlocal last
+            for found in runs(text):
+                starts.append(found.start())
+                last = found.end()
+                yield found[0]
+
+        yield from ((starts[0], last) for _ in in_a_row(choices, met()))
 
 
 def times(unit: Unit, text: str, most: int) -> int:
-    """How many occurrences of a unit a folded text has, `most` if there are more; linear in both."""
+    """How many occurrences of a unit a folded text has, `most` if there are more; linear in the text."""
     if unit.verbatim:
         return sum(1 for _ in islice(_at_boundaries(unit.text, text), most))
-    first, *others = unit.choices
-    found = RUN.findall(text)
-    if not others:
-        return min(sum(map(found.count, set(first))), most)
-    room = len(found) - len(others)
-    starts = (at for at, token in enumerate(found[:room]) if token in first)
-    whole = (
-        at for at in starts if all(found[at + number] in choice for number, choice in enumerate(others, 1))
-    )
-    return sum(1 for _ in islice(whole, most))
+    choices = unit.choices
+    found = _tokens(text)
+    if len(choices) == 1:
+        return min(sum(map(found.count, set(choices[0]))), most)
+    return sum(1 for _ in islice(in_a_row(choices, found), most))
+
+
+def in_a_row(choices: Sequence[Iterable[Hashable]], met: Iterable[Hashable]) -> Iterator[int]:
+    """Where items end that stand in a row and each is among the choices for its place; overlapping ones too.
+
+    Shift-And (R. Baeza-Yates, G. Gonnet, A new approach to text searching, 1992): linear, however often a row begins and
+    breaks off.
+    """
+    places: dict[Hashable, int] = {}
+    for place, choice in enumerate(choices):
+        for item in choice:
+            places[item] = places.get(item, 0) | 1 << place
+    here, last = places.get, 1 << len(choices) >> 1
+    state = 0
+    for at, item in enumerate(met):
+        state = (state << 1 | 1) & here(item, 0)
+        if state & last:
+            yield at
+
+
+def runs(text: str) -> Iterator[re.Match[str]]:
+    """The tokens of a folded text, where they stand; no call is long."""
+    for start, end in _cuts(text):
+        yield from RUN.finditer(text, start, end)
+
+
+def _tokens(text: str) -> list[str]:
+    """The same as texts."""
+    found: list[str] = []
+    for start, end in _cuts(text):
+        found += RUN.findall(text, start, end)
+    return found
+
+
+def _cuts(text: str) -> Iterator[tuple[int, int]]:
+    """A text in pieces that cut no token."""
+    start, size = 0, len(text)
+    while size - start > _PIECE and (gap := _NO_RUN.search(text, start + _PIECE)):
+        yield start, gap.start()
+        start = gap.start()
+    yield start, size
 
 
 def _at_boundaries(literal: str, text: str) -> Iterator[tuple[int, int]]:

@@ -14,6 +14,7 @@ from typing import TypeVar
 import msgspec
 import trio
 
+from app.markdown.cmark import hand_back
 from app.protocol.text import Log
 from app.server import contentwatch
 from app.server.dispatch import Dispatcher
@@ -121,7 +122,9 @@ class Contents:
                 async with dispatcher.index:
                     changes = refresh.apply()
                 dispatcher.grown()
-        if refresh.built:
+        built = refresh.built
+        del refresh  # and the old content with it
+        if built:
             self._settle()
         return changes
 
@@ -141,6 +144,7 @@ class Contents:
         """What was just read lives long: the collector need not look at it again and again."""
         gc.collect()
         gc.freeze()
+        hand_back()
 
     async def _in_thread(self, step: Callable[..., _T], *args: object) -> _T:
         return await trio.to_thread.run_sync(step, *args, limiter=self._thread, abandon_on_cancel=True)

@@ -31,7 +31,6 @@ _READS: dict[str, Callable[[World, Call], Response]] = {
     "FETCH": reads.fetch,
     "LIST": reads.list_directory,
     "VERSIONS": reads.versions,
-    "LOOKUP": lookups.lookup,
 }
 
 _LISTED_INLINE = 500
@@ -136,6 +135,8 @@ class Dispatcher:
             return reads.HEALTHY
         if call.verb in writes.VERBS:
             return self._write(call)
+        if call.verb == "LOOKUP":
+            return self._lookup(call)
         return self._read_later(call) or self._read(call)
 
     def _malformed(self, fault: Fault) -> Response:
@@ -148,11 +149,9 @@ class Dispatcher:
         return fault.response()
 
     def _read_later(self, call: Call) -> Awaitable[Response] | None:
-        """The work of a read that is too long for the event loop; None for one that opens a single file, or asks memory, or lists a small world."""
+        """The work of a read that is too long for the event loop; None for one that opens a single file or lists a small world."""
         if call.verb == "VERSIONS":
             return self._in_thread(call, nullcontext())
-        if call.verb == "LOOKUP" and lookups.is_long(call):
-            return self._in_pieces(call)
         may_list = call.verb == "LIST" or (
             call.verb == "FETCH"
             and not (call.path.endswith(".md") or hash_of(call.path) or split_version(call.path))
@@ -175,11 +174,22 @@ class Dispatcher:
                 )
         return self._refused(call, _LATE)
 
-    async def _in_pieces(self, call: Call) -> Response:
+    def _lookup(self, call: Call) -> Response | Awaitable[Response]:
+        """The rows, if they are found within a turn, else the work that leads to them."""
+        if not lookups.is_long(call):
+            try:
+                response = lookups.at_once(lookups.lookup(self.world, call))
+            except (Fault, WorldError) as error:
+                return self._refused(call, error)
+            if response is not None:
+                return response
+        return self._in_turns(call)
+
+    async def _in_turns(self, call: Call) -> Response:
         with trio.move_on_after(self._timeout):
             async with self.index:
                 try:
-                    return await lookups.lookup_in_pieces(self.world, call)
+                    return await lookups.in_turns(lookups.lookup(self.world, call), self._readers)
                 except (Fault, WorldError) as error:
                     return self._refused(call, error)
         return self._refused(call, _LATE)

@@ -11,7 +11,6 @@ server's successor; and it is the one to go when memory runs out.
 """
 
 import gc
-import mmap
 import os
 import resource
 import select
@@ -24,6 +23,7 @@ from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 
 from app.markdown.cmark import only_thread
+from app.search.pages import pages
 from app.world.errors import WorldError
 
 __all__ = ["ApartFailed", "Parcel", "apart"]
@@ -100,11 +100,10 @@ def _received(reading: int) -> list[memoryview] | None:
         (size,) = _SIZE.unpack(head)
         if size == _END:
             return results
-        # Pages of their own go back to the system with the last reference to the result.
-        pages = memoryview(mmap.mmap(-1, max(size, 1), mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))[:size]
-        if not _read_into(reading, pages):
+        result = pages(size)
+        if not _read_into(reading, result):
             return None
-        results.append(pages)
+        results.append(result)
 
 
 def _read_into(reading: int, space: memoryview) -> bool:

@@ -15,6 +15,7 @@ from types import TracebackType
 
 import msgspec
 
+from app.markdown.cmark import hand_back
 from app.protocol.paths import sort_key
 from app.protocol.text import Log
 from app.search.extract import batches
@@ -121,6 +122,7 @@ def _parcels(indexes: Indexes, documents: Documents, paths: Iterable[str]) -> It
     left: list[str] = []
     gathered = map(indexes.searches.gather, _as_known(indexes, documents, paths, left))
     for frame in batches(gathered):
+        hand_back()  # before the process that asked gets what is still here
         yield frame.size, frame.pieces()
     changed = "\0".join(left).encode("utf-8", "surrogateescape")
     yield len(changed), [changed]
@@ -256,6 +258,7 @@ class Refresh:
         self._skips = Skips(log, held.skips)
         # A copy, for the walk takes long and the original changes under it.
         self._known = held.indexes.stamps.copy() if self._whole else held.indexes.stamps
+        self._found: dict[str, Found] = {}
         self._changed: dict[str, _Change] = {}
         self._stamped: dict[str, Stamp] = {}
         self._gone: set[str] = set()
@@ -284,11 +287,12 @@ class Refresh:
         try:
             self._compare()
         except _TooMany:
-            self._changed.clear()
+            self._found.clear()
             self._stamped.clear()
             self._gone.clear()
             self._build()
         else:
+            self._extract()
             left = len(self._before.stamps) - len(self._gone)
             added = sum(path not in self._known for path in self._changed)
             if self._gone and left + added == 0:
@@ -308,6 +312,7 @@ class Refresh:
             self._unread.pop(path, None)
             self._gone.discard(path)
             self._take(path, self._look(names, self._before.stamps), self._before.stamps, limited=False)
+        self._extract()
         if self._beside is not None:
             self._changes = compared(self._known, self._beside.stamps, self._read)
 
@@ -398,18 +403,25 @@ class Refresh:
         self._size += item.stamp.size
         if limited and self._exceeds():
             raise _TooMany
-        extract = self._before.extract(item.document)
-        self._changed[path] = _Change(msgspec.structs.replace(item.document, body=b""), extract, item.stamp)
+        self._found[path] = item
+
+    def _extract(self) -> None:
+        """The heavy half for what was found, once it is known to be so little that it is needed."""
+        for path in list(self._found):
+            item = self._found.pop(path)
+            extract = self._before.extract(item.document)
+            document = msgspec.structs.replace(item.document, body=b"")
+            self._changed[path] = _Change(document, extract, item.stamp)
 
     def _drop(self, path: str, limited: bool) -> None:
-        self._changed.pop(path, None)
+        self._found.pop(path, None)
         self._stamped.pop(path, None)
         self._gone.add(path)
         if limited and self._exceeds():
             raise _TooMany
 
     def _exceeds(self) -> bool:
-        return len(self._changed) + len(self._gone) >= AT_ONCE or self._size > AT_ONCE_BYTES
+        return len(self._found) + len(self._gone) >= AT_ONCE or self._size > AT_ONCE_BYTES
 
     def _skip(self, item: Skipped) -> None:
         self._skips.note(item)

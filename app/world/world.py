@@ -13,7 +13,7 @@ One commit at a time: the next may be prepared when the last is settled or aband
 
 import os
 import weakref
-from collections.abc import Callable, Collection, Generator, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 import msgspec
 
@@ -22,9 +22,9 @@ from app.protocol.tables import LookupRow
 from app.protocol.text import Log
 from app.search.answer import Answer
 from app.search.catalog import Catalog
-from app.search.index import Match
 from app.search.query import Query
 from app.search.reader import Reader
+from app.search.steps import Steps, done
 from app.search.tokens import Recall
 from app.world.disk import Root
 from app.world.documents import Document, Documents, Flight, History
@@ -217,23 +217,21 @@ class World:
 
     # Searching by text; `catalog` answers by tags and titles.
 
-    def match(self, query: Query, reader: Reader) -> list[Match]:
-        """The sections and documents that a body-mode query finds, ordered and limited (lookup §8.3, §8.4)."""
-        return self._held.indexes.searches.index.match(query, reader)
+    def body(self, query: Query, reader: Reader) -> list[LookupRow]:
+        """The sections and documents that a body-mode query finds, each with a snippet from the version that was matched
+        (lookup §8). Reads the documents."""
+        return done(self.body_steps(query, reader))
 
-    def rows(self, query: Query, matches: Iterable[Match]) -> list[LookupRow]:
-        """The rows of matches, each with a snippet from the version that was matched (lookup §8.5).
-
-        Reads a document for each; the indexes must not have changed since `match`.
-        """
-        return self._held.indexes.searches.index.rows(query, matches, self._matched_body)
+    def body_steps(self, query: Query, reader: Reader) -> Steps[list[LookupRow]]:
+        """The same, a few milliseconds at a time; the indexes must not change until it is at its end."""
+        return self._held.indexes.searches.index.lookup_steps(query, reader, self._matched_body)
 
     def task(self, query: Query, reader: Reader) -> Answer:
         """The sections that cover a task together (task §1). Raises `Fault` if the query has no term."""
-        return self._held.indexes.searches.index.task(query, reader, self._matched_body)
+        return done(self.task_steps(query, reader))
 
-    def task_steps(self, query: Query, reader: Reader) -> Generator[None, None, Answer]:
-        """The same, a few milliseconds at a time; the indexes must not change until it is at its end."""
+    def task_steps(self, query: Query, reader: Reader) -> Steps[Answer]:
+        """The same in such steps."""
         return self._held.indexes.searches.index.task_steps(query, reader, self._matched_body)
 
     def _matched_body(self, path: str, number: int) -> bytes | None:

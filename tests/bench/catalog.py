@@ -118,6 +118,21 @@ def memory(size: int) -> tuple[float, float]:
     return held / size, own / size
 
 
+def steps(catalog: Catalog, query: Query) -> list[float]:
+    """Milliseconds of each step of an answer, which is what others wait."""
+    found: list[float] = []
+    work = catalog.lookup_steps(query, lambda path: True)
+    going = True
+
+    def step() -> None:
+        nonlocal going
+        going = next(work, found) is not found
+
+    while going:
+        found.append(milliseconds(step))
+    return found
+
+
 def measure(size: int) -> dict[str, float]:
     held = list(entries(size))
     asked = queries()
@@ -137,11 +152,15 @@ def measure(size: int) -> dict[str, float]:
         medians.append(statistics.median(taken))
     again = held[: min(size, 2_000)]
     puts = [milliseconds(lambda: catalog.put(entry)) for entry in again]  # noqa: B023
+    letters = " ".join("abcdefghijklmnopqrstuvwxyz012345")
+    worst = steps(catalog, parse_query("/", {"query": letters, "limit": "1000"}))
     per_entry, own = memory(size)
     return {
         "lookup_p50_ms": statistics.median(times),
         "lookup_p99_ms": statistics.quantiles(times, n=100)[98],
         "worst_query_p50_ms": max(medians),
+        "letters_ms": sum(worst),
+        "letters_longest_step_ms": max(worst),
         "peer_p50_ms": statistics.median(peers),
         "ratio_p50_peer": statistics.median(peers) / statistics.median(times),
         "put_p50_ms": statistics.median(puts),

@@ -44,6 +44,7 @@ from app.protocol.tables import parse_lookup_body
 from app.search.entry import Entry, entry_of
 from app.search.query import task_query
 from app.search.ranking import FIELD_BIT, TF_MAX, VALUES, levels, short_length, step, weight
+from app.search.steps import done
 from app.search.tokens import Words, body_terms
 from app.server.call import Call
 from app.server.lookups import lookup
@@ -99,7 +100,7 @@ class Library:
 
     def ask(self, question: Question, mode: str) -> Answer:
         metadata = {"query": question.query, "match": mode, "limit": str(DEPTH)}
-        response = lookup(self._world, Call("LOOKUP", "/", metadata, b"", self._everybody, silent))
+        response = done(lookup(self._world, Call("LOOKUP", "/", metadata, b"", self._everybody, silent)))
         rows = [Row(row.path, row.anchor) for row in parse_lookup_body(response.body)]
         return Answer(len(encode_response(response)), rows)
 

@@ -15,6 +15,7 @@ from app.search.catalog import Catalog
 from app.search.entry import entry_of
 from app.search.index import SectionIndex
 from app.search.query import parse_query, task_query
+from app.search.steps import done
 from app.search.task import floor
 from app.search.tokens import Recall
 from app.search.wording import Unit, settle, wording
@@ -140,7 +141,7 @@ def test_render(case: dict[str, Any]) -> None:
     document = case["json"]
     found = Answer(results(case), document["matches"], document["terms_ignored"])
     query = task_query(case["query"], case["scope"], limit=str(case["limit"]))
-    response = task_response(query, found)
+    response = done(task_response(query, found))
     assert ({"status": response.status} | response.metadata, response.body) == (
         case["metadata"],
         case["body"].encode(),

@@ -1,5 +1,6 @@
 """An agent with an MCP client: the SDK's own client, over real pipes, to the real program, which asks real servers."""
 
+import base64
 import json
 import os
 import re
@@ -15,7 +16,13 @@ import anyio
 import pytest
 import trio
 from mcp import Client, MCPError, StdioServerParameters
-from mcp.types import CallToolResult, Implementation, TextContent, TextResourceContents
+from mcp.types import (
+    BlobResourceContents,
+    CallToolResult,
+    Implementation,
+    TextContent,
+    TextResourceContents,
+)
 
 from app.agents.answers import LIMIT, at_most
 from app.agents.tools import BY_NAME
@@ -359,3 +366,46 @@ def test_without_the_sdk_it_says_how_to_get_it(tmp_path: Path) -> None:
         assert (done.returncode, done.stdout) == (1, b"")
         assert said in done.stderr
         assert b"Traceback" not in done.stderr
+
+
+def test_a_line_that_is_no_message_is_answered_and_the_next_one_too() -> None:
+    hello = {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": NAME, "version": "1"},
+    }
+    lines = [
+        json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}).encode(),
+        b'{"jsonrpc":"2.0","method":"notifications/initialized"}',
+        b'{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"help","arguments":{"search":"\\ud800"}}}',
+        b"\xff\xfe",
+        b"",
+        b"[" * 100_000,
+        b'{"jsonrpc":"2.0","id":1.5,"method":"ping"}',
+        b'{"jsonrpc":"2.0","id":3,"method":"ping"}',
+    ]
+    done = _run("--host", "mark://a", text=b"\n".join(lines) + b"\n")
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    assert sorted((str(one["id"]), one.get("error", {}).get("code", 0)) for one in answers) == [
+        ("1", 0),
+        ("2", -32700),
+        ("3", 0),
+        *[("None", -32700)] * 2,
+        ("None", -32600),
+    ]
+
+
+async def test_control_characters_reach_no_terminal_and_no_model(
+    start_server: StartServer, tmp_path: Path
+) -> None:
+    server = start_server()
+    async with agent(tmp_path, "--host", server.url, "--insecure", DEMARKUS_AUTH=server.token) as one:
+        odd = "# Odd\n\nred \x1b[31m \u202e\n"
+        await one.call("mark_publish", url="/odd.md", body=odd, expected_version=0)
+        shown = await one.call("mark_fetch", url="/odd.md")
+        assert "red <U+001B>[31m <U+202E>\n" in shown
+        found = re.search(r"resource (mark://\S+)\]", shown)
+        assert found is not None
+        [content] = (await one.client.read_resource(found[1])).contents
+        assert isinstance(content, BlobResourceContents)
+        assert base64.b64decode(content.blob) == odd.encode()

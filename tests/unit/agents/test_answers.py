@@ -1,5 +1,7 @@
 """The measure and the limits of what is said."""
 
+import json
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -78,3 +80,30 @@ def test_a_call_is_a_name_and_json() -> None:
         answers.call("mark_fetch", url="mark://b/ü.md", offset=None, force=True)
         == 'mark_fetch {"url": "mark://b/ü.md", "force": true}'
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("a\tb\r\nc\n", "a\tb\r\nc\n"),
+        ("\x1b[2J\x07", "<U+001B>[2J<U+0007>"),
+        ("100 %\r  3 %", "100 %<U+000D>  3 %"),
+        ("\0\x0b\x7f\x9b\x85", "<U+0000><U+000B><U+007F><U+009B><U+0085>"),
+        ("\u202eevil\u202c \u2066x\u2069", "<U+202E>evil<U+202C> <U+2066>x<U+2069>"),
+        ("a\U000e0068\U000e0069", "a<U+E0068><U+E0069>"),
+        ("שלום \u200f👩‍💻 é 日本", "שלום \u200f👩‍💻 é 日本"),
+    ],
+)
+def test_what_acts_and_is_not_seen_is_shown(text: str, shown: str) -> None:
+    assert answers.visible(text) == answers.visible(answers.visible(text)) == shown
+    assert answers.readable(text.encode()) == shown
+    assert answers.hidden(text.encode()) == shown.count("<U+")
+    assert answers.page("status: ok\n", text).text == f"status: ok\n\n{shown}"
+    assert answers.refused(text).text == shown
+
+
+def test_a_call_with_hidden_characters_is_harmless_and_still_the_same_call() -> None:
+    url = "mark://b/a\x1b\x7f\x9b\u202e\U000e0068.md"
+    text = answers.call("mark_fetch", url=url)
+    assert answers.visible(text) == text
+    assert json.loads(text.removeprefix("mark_fetch ")) == {"url": url}

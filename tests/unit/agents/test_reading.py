@@ -7,8 +7,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.agents.answers import LIMIT, at_most
+from app.agents.answers import LIMIT, at_most, visible
 from app.agents.reading import OUTLINE_OVER
+from app.agents.resources import read_document
 from app.markdown.outline import outline, section
 from app.protocol.answer import Response
 from app.protocol.tables import parse_listing, parse_versions
@@ -285,3 +286,40 @@ async def test_a_hostile_server_cannot_make_an_answer_too_long_or_unsendable(boa
             assert at_most(answer.text) <= LIMIT
             json.dumps(answer.text).encode()
             assert answer.text.count("\nstatus: ") == 0
+
+
+async def test_control_characters_are_shown_and_their_bytes_are_to_be_had(board: Board) -> None:
+    text = "# A\n\n\x1b]0;owned\x07 and \u202etxt\n\n## Plain\n\nx\n"
+    board.write("/odd.md", text, title="O\x1b[2Jdd")
+    async with local_worlds(board) as worlds:
+        answer = await worlds.call("mark_fetch", url="/odd.md")
+        assert "<U+001B>]0;owned<U+0007> and <U+202E>txt\n" in answer.text
+        note = "[3 control characters are written like <U+001B>; the bytes themselves: resource mark://board/odd.md]"
+        assert answer.text.endswith(f"\n\n{note}\n")
+        assert await read_document(worlds, "mark://board/odd.md") == text.encode()
+        part = await worlds.call("mark_fetch", url="/odd.md#plain")
+        assert body(part.text) == "## Plain\n\nx\n"
+        for tool, arguments in (
+            ("mark_lookup", {"url": "/", "query": "owned"}),
+            ("mark_lookup", {"url": "/", "query": "odd", "match": "catalog"}),
+            ("mark_lookup_all", {"query": "owned"}),
+            ("map", {}),
+            ("mark_explore", {"url": "/odd.md"}),
+        ):
+            found = await worlds.call(tool, **arguments)
+            assert visible(found.text) == found.text, tool
+
+
+async def test_a_long_text_of_control_characters_comes_in_pages(board: Board) -> None:
+    board.write("/odd.md", "\x1b" * 20_000)
+    async with local_worlds(board) as worlds:
+        answer = await worlds.call("mark_fetch", url="/odd.md", force=True)
+        shown = 0
+        while True:
+            assert at_most(answer.text) <= LIMIT
+            assert "20,000 control characters are written" in answer.text
+            shown += body(answer.text).partition("\n\n[")[0].count("<U+001B>")
+            if "next: " not in answer.text:
+                break
+            answer = await worlds.follow(answer.text)
+        assert shown == 20_000

@@ -6,6 +6,7 @@ import pytest
 
 from app.agents import resources
 from app.agents.answers import LIMIT, Refusal, at_most
+from app.protocol.answer import Response
 from tests.unit.agents.local import Board, local_worlds, next_call
 
 
@@ -51,10 +52,20 @@ async def test_a_long_resource_is_cut_and_says_how_to_go_on(boards: list[Board])
     boards[0].write("/long.md", "word " * 30_000)
     async with local_worlds(*boards) as worlds:
         text = await resources.read_document(worlds, "mark://board/long.md")
+        assert isinstance(text, str)
         assert at_most(text) <= LIMIT
         tool, arguments = next_call(text)
         assert f"[bytes 0 to {arguments['offset']:,} of 150,000; next:" in text
         assert not (await worlds.call(tool, **arguments)).failed
+
+
+@pytest.mark.parametrize("text", [b"# \x1b[1m\n", b"\xff\n", b"a\rb\n", "\u202e".encode() * 30_000])
+async def test_a_text_that_cannot_be_shown_as_it_is_comes_as_its_bytes(
+    boards: list[Board], text: bytes
+) -> None:
+    boards[0].canned["FETCH"] = Response("ok", {"version": "1"}, text)
+    async with local_worlds(*boards) as worlds:
+        assert await resources.read_document(worlds, "mark://board/odd.md") == text
 
 
 async def test_an_unreachable_world_is_an_error_and_no_empty_list(boards: list[Board]) -> None:

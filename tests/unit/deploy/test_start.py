@@ -85,7 +85,7 @@ def test_only_folders_of_this_program_that_nobody_uses_are_removed(
     (tmp_path / f"_MEI{ended:08x}linked").symlink_to(elsewhere)
     (leftover / "link").symlink_to(elsewhere)
 
-    command = ["flock", "--shared", held, "sh", "-c", "echo; read _"]
+    command = ["flock", "--shared", str(held), "sh", "-c", "echo; read _"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
         assert holder.stdout is not None
         holder.stdout.readline()

@@ -1,5 +1,7 @@
 """Snippets: form, choice of line, and the window around the hit (lookup §8.5)."""
 
+import time
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -94,3 +96,11 @@ def test_form_of_any_snippet(text: str, terms: list[str]) -> None:
 def test_a_line_of_a_megabyte_takes_a_moment() -> None:
     terms = ["a" * size for size in range(1, 33)]
     assert snippet("a" * 1_000_000, terms) == "a" * 237 + "..."
+
+
+def test_thousands_of_terms_in_a_text_of_many_lines_take_no_long_time() -> None:
+    """Looked for one by one in every line, these take minutes."""
+    terms = [f"t{number}" for number in range(20_000)]
+    started = time.thread_time()
+    assert snippet("x y\n" * 100_000 + "t1 t2", terms) == "t1 t2"
+    assert time.thread_time() - started < 5

@@ -1,9 +1,7 @@
 """What is read, and what is found, where neighbours have to be told from words that only both are there (task §6, §14)."""
 
 import time
-from collections.abc import Generator
 from itertools import count
-from typing import TypeVar
 
 import pytest
 from hypothesis import given, settings
@@ -21,12 +19,11 @@ from app.search.index import SectionIndex
 from app.search.marks import mark
 from app.search.query import task_query
 from app.search.records import Records
+from app.search.steps import done
 from app.search.texts import Texts
 from app.search.wording import Unit, folded, occurrences
 from tests.unit.search.plain import Caller
 from tests.unit.search.plain_task import BODIES
-
-T = TypeVar("T")
 
 
 class Shelf:
@@ -103,17 +100,7 @@ def records_of(body: bytes) -> Records:
     collection = Collection()
     collection.put(extract(entry_of("/a.md", {}, body, 0), body, 1, "wide"))
     (held,) = collection
-    return ended(held.records())
-
-
-def ended(steps: Generator[None, None, T]) -> T:
-    """What the steps come to."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as done:
-            result: T = done.value
-            return result
+    return done(held.records())
 
 
 _UNITS = [
@@ -137,8 +124,10 @@ def test_lines_and_sections_say_what_the_whole_document_says(body: bytes, unit: 
         row = records.segment.marks(number)
         own = section.own_text, records.segment.lengths()[number]
         assert marks.marks(marks.runs(own[0]), [], [])[:-2] == row[: 2 * own[1]]
-        assert texts.times(unit, number) == len(occurrences(unit, folded(section.own_text)))
-        assert texts.in_code(unit, number) == any(occurrences(unit, folded(code)) for code in section.codes)
+        assert done(texts.times(unit, number)) == len(list(occurrences(unit, folded(section.own_text))))
+        assert done(texts.in_code(unit, number)) == any(
+            list(occurrences(unit, folded(code))) for code in section.codes
+        )
 
 
 @pytest.mark.parametrize(
@@ -174,7 +163,7 @@ def test_what_a_document_holds(body: str, kind: str, wanted: str, found: bool) -
     encoded = body.encode()
     records, unit = records_of(encoded), Unit(kind, wanted)  # type: ignore[arg-type]
     entry = entry_of("/a.md", {}, b"", 0)
-    column = ended(locate(unit, records, None, Texts(records, lambda _: entry, lambda *_: encoded)))
+    column = done(locate(unit, records, None, Texts(records, lambda _: entry, lambda *_: encoded)))
     assert (column is not None) == found
 
 

@@ -1,5 +1,7 @@
 """The section index against body mode done plainly: whatever was written, whoever asks, whatever was folded."""
 
+from unittest.mock import patch
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -95,6 +97,24 @@ class Writes(Tidied):
 
 TestWrites = Writes.TestCase
 TestWrites.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+
+
+@given(WORLDS, st.lists(QUERIES, min_size=8, max_size=8), LIMITS, st.sampled_from(CALLERS))
+@settings(max_examples=60, deadline=None)
+def test_answers_do_not_depend_on_where_their_steps_end(
+    world: list[tuple[str, dict[str, str], bytes]], texts: list[str], limit: str, caller: Caller
+) -> None:
+    plain = Plain("wide")
+    for version, (path, metadata, body) in enumerate(world):
+        plain.put(path, metadata, body, version)
+    index = filled(plain.documents.values(), "wide")
+    with (
+        patch.multiple("app.search.matching", _STEP=1, _ROWS=2, _TERMS=1),
+        patch.multiple("app.search.index", _TERMS=1, _MANY=0),
+    ):
+        for text in texts:
+            query = asked(text, limit)
+            assert found(index.match(query, caller)) == plain.match(query, caller)
 
 
 @given(WORLDS, QUERIES)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 
 from app.search.extract import Batch, Gathered, alone, extract, gather
+from app.search.pages import PIECE
 from app.search.postings import BLOCK, HEADING, SOURCE, TAG, TF, TITLE, Lists
 from app.search.segment import Segment, join
 from tests.unit.search.plain import WORLDS, Document, Plain
@@ -82,6 +83,31 @@ def test_counts_are_capped() -> None:
     segment = Segment(together([one("/a.md", "pump " * 300)]))
     ((_, code, _),) = listed(segment.postings.own, segment.postings.find(b"pump"))
     assert code == TF == 31
+
+
+def test_more_runs_of_sections_than_a_short_number_counts() -> None:
+    """By turns below a heading with a word of the title and beside it: two numbers for every section."""
+    segment = Segment(together([one("/a.md", "# Pump\n\n## Hull\n\n" * 20_000, title="Pump")]))
+    postings = segment.postings
+    found = listed(postings.above, postings.find(b"pump"))
+    assert segment.sections == 40_000
+    assert [number for number, _, _ in found] == [
+        at for section in range(40_000) for at in (section, section)
+    ]
+    assert merged([(bytes(segment.buffer), set())]) == segment.buffer
+
+
+def test_a_large_segment_is_the_same_in_pieces_and_in_pages_of_its_own() -> None:
+    chosen = [one(f"/{number:04}.md", f"# Pump {number}\n\n" + "hull " * 300) for number in range(100)]
+    pieces, paged = Batch(), Batch()
+    for document in chosen:
+        pieces.add(gathered(document))
+        paged.add(gathered(document))
+    frame = paged.framed()
+    buffer = frame.buffer()
+    assert isinstance(buffer, memoryview)
+    assert len(buffer) == frame.size > PIECE
+    assert b"".join(pieces.framed().pieces()) == buffer
 
 
 def test_aliases_and_description_are_there_for_task_mode_alone() -> None:

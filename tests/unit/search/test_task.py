@@ -121,6 +121,26 @@ def test_rows_are_the_plain_ones(
         assert rows(answer) == PlainTask(documents.values(), query, Caller()).answer(), text
 
 
+@settings(max_examples=60, deadline=None)
+@given(WORLDS, st.lists(QUERIES, min_size=6, max_size=6), st.sampled_from(CALLERS))
+def test_answers_do_not_depend_on_where_their_steps_end(
+    world: list[tuple[str, dict[str, str], bytes]], texts: list[str], caller: Caller
+) -> None:
+    documents = {path: Document(entry_of(path, metadata, body, 1), body, 1) for path, metadata, body in world}
+    index = filled(documents.values(), "wide")
+    for text in texts:
+        query = task_query(text)
+        whole = index.task(query, caller, lambda path, _: documents[path].body)
+        with (
+            patch.multiple("app.search.exact", HEAVY=0, SCAN=1_000, _BLOCK=4, _MANY=1),
+            patch("app.search.steps.HEAVY", 0),
+            patch("app.search.task._RECORDS", 1),
+            patch("app.search.complement._KNOWN", 1),
+            patch("app.search.wording._PIECE", 5),
+        ):
+            assert index.task(query, caller, lambda path, _: documents[path].body) == whole
+
+
 def test_a_value_is_rounded_once_where_it_is_compared() -> None:
     """Two records of one document whose values are equal to six decimals only if nothing is rounded on the way (task §9)."""
     body = (

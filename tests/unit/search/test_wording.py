@@ -1,12 +1,24 @@
 """A query taken apart: units, fillers, singular and plural, fallback, and where a text has a unit (task §5, §6)."""
 
 import time
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.search.wording import FILLERS, Kind, Unit, folded, occurrences, settle, times, variants, wording
+from app.search.wording import (
+    FILLERS,
+    Kind,
+    Unit,
+    folded,
+    in_a_row,
+    occurrences,
+    settle,
+    times,
+    variants,
+    wording,
+)
 
 
 def units(query: str) -> list[str]:
@@ -147,7 +159,7 @@ def test_variants_are_mutual_and_few(word: str) -> None:
 )
 def test_where_a_text_has_a_unit(kind: str, wanted: str, text: str, times: int) -> None:
     unit = Unit(kind, wanted)  # type: ignore[arg-type]
-    found = occurrences(unit, text)
+    found = list(occurrences(unit, text))
     assert len(found) == times
     assert all(0 <= start < end <= len(text) for start, end in found)
 
@@ -163,7 +175,7 @@ def test_any_text_is_units_or_nothing(text: str) -> None:
         assert len(unit.text) > 1
         assert unit.tokens
         assert unit.text == folded(unit.text)
-        assert occurrences(unit, folded(f"x {unit.text} x"))
+        assert list(occurrences(unit, folded(f"x {unit.text} x")))
     terms, ignored = settle(found.units, lambda _: False)
     assert 1 <= len(terms) <= 32
     assert ignored >= 0
@@ -175,7 +187,7 @@ def test_the_longest_query_takes_no_long_time(piece: str) -> None:
     found = wording(piece * 4096)
     if found is not None:
         settle(found.units, lambda _: False)
-        occurrences(found.phrase.unit, "ab " * 20_000)
+        list(occurrences(found.phrase.unit, "ab " * 20_000))
     assert time.thread_time() - started < 1
 
 
@@ -190,7 +202,7 @@ def test_occurrences_at_boundaries_are_those_of_a_plain_look_at_every_place(lite
         and not (literal[0] in "ab_" and at and text[at - 1] in "ab_")
         and not (literal[-1] in "ab_" and text[at + len(literal) :][:1] in tuple("ab_"))
     ]
-    assert occurrences(unit, text) == plain
+    assert list(occurrences(unit, text)) == plain
     assert times(unit, text, 3) == min(len(plain), 3)
 
 
@@ -208,8 +220,39 @@ def test_long_literals_in_periodic_texts_take_linear_time(literal: str, text: st
     assert times(Unit("literal", literal), text, 31) in (0, 31)
 
 
+@pytest.mark.parametrize("times_a", [1_999, 500])
+def test_long_rows_of_words_that_nearly_match_take_linear_time(times_a: int) -> None:
+    """Compared at every place anew, these take a minute."""
+    unit = Unit("quoted", " ".join(["a"] * 2_000))
+    text = ("a " * times_a + "b ") * (300_000 // times_a)
+    assert times(unit, text, 31) == 0
+    assert list(occurrences(unit, text)) == []
+
+
+_PLACES = st.lists(st.sets(st.sampled_from("abc"), min_size=1), min_size=1, max_size=5)
+
+
+@given(_PLACES, st.lists(st.sampled_from("abcd"), max_size=30))
+def test_rows_of_items_are_those_of_a_plain_look_at_every_place(
+    choices: list[set[str]], met: list[str]
+) -> None:
+    plain = [
+        at + len(choices) - 1
+        for at in range(len(met) - len(choices) + 1)
+        if all(item in choice for item, choice in zip(met[at:], choices, strict=False))
+    ]
+    assert list(in_a_row(choices, met)) == plain
+
+
+@given(st.text("ab _.", max_size=200))
+def test_tokens_are_counted_alike_however_a_text_is_cut(text: str) -> None:
+    unit = Unit("joined", "a-b")
+    with patch("app.search.wording._PIECE", 7):
+        assert times(unit, text, 1_000) == len(list(occurrences(unit, text)))
+
+
 @pytest.mark.parametrize("kind", ["joined", "quoted"])
 def test_counting_stops_where_more_does_not_matter(kind: Kind) -> None:
     unit = Unit(kind, "a-b" if kind == "joined" else "a b")
-    assert times(unit, "a b " * 10, 31) == len(occurrences(unit, "a b " * 10)) == 10
+    assert times(unit, "a b " * 10, 31) == len(list(occurrences(unit, "a b " * 10))) == 10
     assert times(unit, "a b " * 10, 3) == 3

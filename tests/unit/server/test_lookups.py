@@ -1,7 +1,9 @@
-"""LOOKUP in task mode through the dispatcher: keys and form, order of the checks, and others' turns (task §2, §12.1, §14)."""
+"""LOOKUP through the dispatcher: keys and form in task mode, order of the checks, and others' turns in every mode (task §2, §12.1, §14)."""
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -27,6 +29,9 @@ class Asked:
         self.dispatcher = Dispatcher(
             self.world, tokens=None, read_only=False, now=lambda: 0.0, timeout=timeout, log=silent
         )
+
+    def publish(self, path: str, body: str) -> None:
+        self.world.publish(path, body.encode(), {}, None, 1_700_000_000.0)
 
     async def lookup(self, scope: str = "/", **metadata: str) -> Response:
         answer = self.dispatcher.respond(encode_request(Request("LOOKUP", scope, _TASK | metadata)))
@@ -73,8 +78,15 @@ async def test_the_first_check_that_fails_decides(
     assert (await asked.lookup(scope, **metadata)).status == status
 
 
-async def test_others_get_their_turn(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+MODES = ["task", "body", "catalog"]
+
+
+@pytest.mark.parametrize("match", MODES)
+async def test_others_get_their_turn(asked: Asked, monkeypatch: pytest.MonkeyPatch, match: str) -> None:
     monkeypatch.setattr(lookups, "_TURN", 0.0)
+    monkeypatch.setattr("app.search.catalog.BLOCK_MAX", 1)
+    for number in range(7, 30):
+        asked.publish(f"/d/{number}.md", f"# Pump\n\nseal {number}\n")
     turns = 0
     done = trio.Event()
 
@@ -86,10 +98,82 @@ async def test_others_get_their_turn(asked: Asked, monkeypatch: pytest.MonkeyPat
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(other)
-        answer = await asked.lookup(query="pump seal")
+        answer = await asked.lookup(query="pump", match=match, limit="1000")
         done.set()
-    assert answer.metadata["matches"] == "7"
+    assert int(answer.metadata["matches"]) >= 10
     assert turns >= 10
+
+
+@pytest.mark.parametrize("match", MODES)
+@pytest.mark.parametrize("limit", ["1", "1000"])
+async def test_an_answer_is_the_same_however_it_comes_about(
+    asked: Asked, monkeypatch: pytest.MonkeyPatch, match: str, limit: str
+) -> None:
+    query = {"query": "seal pump", "match": match, "limit": limit}
+    at_once = await asked.lookup("/d", **query)
+    monkeypatch.setattr(lookups, "_TURN", 0.0)
+    monkeypatch.setattr(lookups, "_STEP", 1)
+    monkeypatch.setattr("app.search.steps.HEAVY", 0)
+    assert await asked.lookup("/d", **query) == at_once
+    assert parse_lookup_body(at_once.body)
+
+
+async def test_what_is_found_within_a_turn_needs_no_task_and_what_is_not_begins_anew(
+    asked: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = encode_request(Request("LOOKUP", "/d", {"match": "body", "query": "seal"}))
+    answer = asked.dispatcher.respond(request)
+    assert isinstance(answer, Response)
+    monkeypatch.setattr("app.search.steps.HEAVY", 0)
+    later = asked.dispatcher.respond(request)
+    assert not isinstance(later, Response)
+    assert await later == answer
+
+
+@pytest.mark.parametrize("match", ["task", "body"])
+async def test_long_texts_are_gone_through_in_a_thread(
+    asked: Asked, monkeypatch: pytest.MonkeyPatch, match: str
+) -> None:
+    threads: set[int] = set()
+    original = trio.to_thread.run_sync
+
+    async def noted(work: Callable[[], object], **options: Any) -> object:
+        def noting() -> object:
+            threads.add(threading.get_ident())
+            return work()
+
+        return await original(noting, **options)
+
+    monkeypatch.setattr(trio.to_thread, "run_sync", noted)
+    asked.publish("/d/long.md", "# Valve\n\n" + "valve gasket " * 10_000)
+    answer = await asked.lookup(query="gasket", match=match)
+    assert "valve gasket" in parse_lookup_body(answer.body)[0].snippet
+    assert threads
+    assert threading.get_ident() not in threads
+
+
+@pytest.mark.parametrize("match", ["task", "body"])
+async def test_the_deadline_does_not_wait_for_a_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, match: str
+) -> None:
+    plant(str(tmp_path), "/a.md", [b"# Pump\n\nseal\n"])
+    asked = Asked(tmp_path, timeout=0.05)
+    released = threading.Event()
+
+    def stuck(path: str, number: int) -> bytes | None:
+        released.wait(20)
+        return None
+
+    monkeypatch.setattr("app.search.steps.HEAVY", 0)
+    monkeypatch.setattr(asked.world, "_matched_body", stuck)
+    try:
+        with trio.fail_after(10):
+            answer = await asked.lookup(query="seal", match=match)
+        assert answer.status == "server-error"
+        assert not asked.dispatcher.index.locked()
+    finally:
+        released.set()
+    asked.world.close()
 
 
 async def test_the_deadline_ends_a_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,10 @@ from app.markdown.sections import sections
 from app.search.query import parse_query
 from app.world import refresh
 from app.world.apart import ApartFailed, Parcel, apart
+from app.world.documents import Document
+from app.world.indexes import Indexes
+from app.world.refresh import AT_ONCE
+from app.world.searches import Extract
 from app.world.tokens import access
 from app.world.world import World
 
@@ -215,7 +219,7 @@ def filled(root: Path, documents: int = 40) -> None:
 def answers(world: World) -> list[object]:
     queries = ("pump", "hull pump", "word7", "title", "nothing")
     asked = [parse_query("/", {"query": query, "match": "body", "limit": "100"}) for query in queries]
-    return [world.rows(query, world.match(query, EVERYBODY)) for query in asked]
+    return [world.body(query, EVERYBODY) for query in asked]
 
 
 @pytest.fixture
@@ -250,9 +254,9 @@ def test_a_document_replaced_or_gone_between_the_two_readings(
     monkeypatch.setattr("app.world.refresh.apart", meanwhile)
     world = World.open(str(tmp_path), log=silent)
     query = parse_query("/", {"query": "winch", "match": "body"})
-    assert [row.path for row in world.rows(query, world.match(query, EVERYBODY))] == ["/d0/0.md"]
+    assert [row.path for row in world.body(query, EVERYBODY)] == ["/d0/0.md"]
     query = parse_query("/", {"query": "word0", "match": "body"})
-    assert world.match(query, EVERYBODY) == []
+    assert world.body(query, EVERYBODY) == []
 
 
 @pytest.mark.usefixtures("always_apart")
@@ -267,7 +271,7 @@ def test_a_start_whose_builder_is_killed_makes_the_sections_here(
         lines.append(message)
 
     world = World.open(str(tmp_path), log=log)
-    assert len(world.match(parse_query("/", {"query": "pump", "match": "body"}), EVERYBODY)) == 10
+    assert len(world.body(parse_query("/", {"query": "pump", "match": "body"}), EVERYBODY)) == 10
     assert "the section index is built in this process" in lines
 
 
@@ -287,3 +291,26 @@ def test_a_reload_whose_builder_is_killed_keeps_the_old_state(
     monkeypatch.undo()
     world.refresh_now()
     assert answers(world)[0] == []
+
+
+@pytest.mark.usefixtures("always_apart")
+@pytest.mark.parametrize(("changed", "extracted"), [(AT_ONCE, AT_ONCE), (AT_ONCE + 1, 0)])
+def test_nothing_is_extracted_here_that_is_made_apart(
+    changed: int, extracted: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filled(tmp_path, 80)
+    world = World.open(str(tmp_path), log=silent)
+    for version in sorted(tmp_path.glob("*/versions/*/v1"))[:changed]:
+        version.write_bytes(version.read_bytes().replace(b"pump", b"mast"))
+    done: list[str] = []
+    extract = Indexes.extract
+
+    def noted(indexes: Indexes, document: Document) -> Extract | None:
+        done.append(document.path)
+        return extract(indexes, document)
+
+    monkeypatch.setattr(Indexes, "extract", noted)
+    assert world.refresh_now().replaced == changed
+    assert len(done) == extracted
+    query = parse_query("/", {"query": "mast", "match": "body", "limit": "1000"})
+    assert len({row.path for row in world.body(query, EVERYBODY)}) == changed
