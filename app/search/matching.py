@@ -28,13 +28,14 @@ __all__ = ["BARE", "Hit", "Sight", "Spread", "Term", "View", "best", "look_up"]
 BARE: Final = -1
 """In place of a section: the document itself."""
 
-_PROBE: Final = 10  # a list so many times longer is searched by `bisect`, a shorter one is spread out
+_PROBE: Final = 14  # a list so many times longer is searched by `bisect`, a shorter one is spread out
 _STEP: Final = 4_000  # sections between two pauses
 _ROWS: Final = 2_000  # rows put in order between two pauses
 _FEW: Final = 500  # a list so short is looked at whole to learn its levels
 _TERMS: Final = 64  # terms between two pauses
-_FREQUENT: Final = 24  # a term that one in so many sections has is worth keeping spread out
+_FREQUENT: Final = 24  # a term that fewer than one in so many sections have is not kept
 _SPREAD_MAX: Final = 64  # terms of a segment that are kept spread out, one byte a section
+_COUNTS_MAX: Final = 1_000  # terms of a view whose count is remembered
 
 
 Hit = tuple[float, float, int, int]
@@ -92,29 +93,29 @@ class View:
 
 
 class Spread:
-    """Terms of a segment spread out over its sections; of the frequent ones those that were asked for last are kept.
+    """Terms of a segment spread out over its sections; the most frequent ones that were asked for are kept.
 
-    A segment never changes, so neither does this.
+    They take longest to spread out and come up most. A segment never changes, so neither does this.
     """
 
     __slots__ = ("_kept", "_sections")
 
     def __init__(self, sections: int) -> None:
         self._sections = sections
-        self._kept: dict[int, bytearray] = {}
+        self._kept: dict[int, tuple[int, bytearray]] = {}
 
     def row(self, term: "Term", asked: int) -> bytearray | None:
         """The level of a term in every section; None if looking for so many sections one by one takes less."""
-        row = self._kept.pop(term.number, None)
-        if row is None:
-            if term.size > _PROBE * asked:
-                return None
-            row = term.spread(self._sections)
-            if term.number < 0 or term.size * _FREQUENT < self._sections:
-                return row
-            if len(self._kept) == _SPREAD_MAX:
-                del self._kept[next(iter(self._kept))]
-        self._kept[term.number] = row
+        kept = self._kept.get(term.number)
+        if kept is not None:
+            return kept[1]
+        if term.size > _PROBE * asked:
+            return None
+        row = term.spread(self._sections)
+        if term.number >= 0 and term.size * _FREQUENT >= self._sections:
+            self._kept[term.number] = term.size, row
+            if len(self._kept) > _SPREAD_MAX:
+                del self._kept[min(self._kept, key=self._kept.__getitem__)]
         return row
 
 
@@ -146,6 +147,8 @@ class Term(NamedTuple):
             return len(self.levels) - self.levels.count(0)
         count = view.counts.get(self.number, -1)
         if count < 0 or self.number < 0:
+            if len(view.counts) >= _COUNTS_MAX:
+                view.counts.clear()
             count = view.counts[self.number] = sum(map(view.mask.__getitem__, self.own()))
         return count
 
@@ -190,7 +193,8 @@ class Term(NamedTuple):
 
     def without(self, run: range) -> Collection[int]:
         """The sections of a run that do not have it of their own."""
-        low, high = bisect_left(self.sections, run.start), bisect_left(self.sections, run.stop)
+        low = bisect_left(self.sections, run.start)
+        high = low + len(run)  # enough for all in the run; some behind it do no harm
         return set(run).difference(compress(self.sections[low:high], self.levels[low:high]))
 
     def above(self, section: int) -> int:
@@ -398,7 +402,6 @@ def _of_many(
     """
     order = sorted(range(len(terms)), key=[term.size for term in inside].__getitem__)
     sections, levels = yield from inside[order[0]].columns()
-    named = all(term.documents for term in terms)
     rows: Rows = []
     spreads: list[bytearray | None] = [None] * len(terms)
     steps = range(0, len(sections), _STEP)
@@ -422,7 +425,7 @@ def _of_many(
         else:
             # Sums of floats depend on their order: it is that of the query, whatever is rare in this segment.
             columns = [column for _, column in sorted(zip(order, columns, strict=True))]
-            rows += _scored(columns, left, shares, limit, seen, named)
+            rows += _scored(columns, left, shares, limit, seen)
     return rows
 
 
@@ -432,13 +435,11 @@ def _scored(
     shares: Sequence[float],
     limit: int,
     seen: Callable[[int], int] | None,
-    named: bool,
 ) -> Rows:
-    """The best of some sections that have all terms, these being given by their levels; `named` says whether title or
-    tags of any document may have all."""
+    """The best of some sections that have all terms, these being given by their levels."""
     if seen is not None:
         columns, sections = _kept(columns, sections, list(map(seen, sections)))
-    if named:
+    if not any(map(bytes.isascii, columns)):  # FIELD_BIT is what ASCII has not
         fields: Iterable[int] = columns[0]
         for column in columns[1:]:
             fields = map(and_, fields, column)

@@ -80,7 +80,10 @@ def find(wording: Wording, parts: Sequence[Part], limit: int) -> Steps[Found]:
             held[unit] = yield from _columns(unit, parts)
     whole = wording.phrase.unit
     phrase = held[whole] if whole in held else (yield from _columns(whole, parts))
-    sheets = [Sheet(part, phrase[number]) for number, part in enumerate(parts)]
+    sheets = []
+    for part, column in zip(parts, phrase, strict=True):
+        sheets.append(Sheet(part, column))
+        yield
     for unit in terms:
         for sheet, column in zip(sheets, held[unit], strict=True):
             sheet.add(column)
@@ -110,6 +113,7 @@ def _columns(unit: Unit, parts: Sequence[Part]) -> Steps[list[Column | None]]:
         for part in parts:
             seen = None if part.seen is None else part.seen.__getitem__
             columns.append((yield from locate(unit, part.records, seen, part.texts)))
+            yield
     return columns
 
 

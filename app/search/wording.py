@@ -89,14 +89,19 @@ class Unit(Struct, frozen=True):
     @property
     def choices(self) -> tuple[tuple[str, ...], ...]:
         """For each of its tokens those that satisfy it: also singular and plural, unless it is quoted or literal."""
-        if self.kind in ("word", "joined"):
-            return tuple(map(variants, self.tokens))
-        return tuple((token,) for token in self.tokens)
+        return _choices(self)
 
     @property
     def verbatim(self) -> bool:
         """Whether its characters count, and not its tokens alone."""
         return self.kind == "literal" or (self.kind == "quoted" and not _PLAIN.fullmatch(self.text))
+
+
+@lru_cache(maxsize=64)
+def _choices(unit: Unit) -> tuple[tuple[str, ...], ...]:
+    if unit.kind in ("word", "joined"):
+        return tuple(map(variants, unit.tokens))
+    return tuple((token,) for token in unit.tokens)
 
 
 class Phrase(Struct, frozen=True):
@@ -268,6 +273,8 @@ def times(unit: Unit, text: str, most: int) -> int:
     found = _tokens(text)
     if len(choices) == 1:
         return min(sum(map(found.count, set(choices[0]))), most)
+    if len(found) < len(choices):
+        return 0
     return sum(1 for _ in islice(in_a_row(choices, found), most))
 
 

@@ -113,15 +113,15 @@ def test_frequent_terms_are_kept_spread_out() -> None:
     assert spread.row(rare, 1) is not spread.row(rare, 1)
 
 
-def test_those_that_were_asked_for_last_are_kept() -> None:
-    where = segment(sections(one=20, two=20, three=20))
+def test_the_most_frequent_are_kept() -> None:
+    where = segment(sections(one=20, two=30, three=25))
     spread = Spread(where.sections)
     one, two, three = (term(where, word) for word in ("one", "two", "three"))
     with patch.object(matching, "_SPREAD_MAX", 2):
-        for asked_for in (one, two, one, three):
+        for asked_for in (one, two, three, one):
             assert spread.row(asked_for, 20) is not None
-    assert spread.row(one, 1) is not None
-    assert spread.row(two, 1) is None
+    assert spread.row(one, 1) is None
+    assert spread.row(two, 1) is not None
     assert spread.row(three, 1) is not None
 
 
@@ -132,3 +132,27 @@ def test_what_several_tokens_satisfy_is_not_kept_since_it_has_no_number() -> Non
     assert cafe is not None
     assert cafe.number == BARE
     assert held.spread.row(cafe, 2) is not held.spread.row(cafe, 2)
+
+
+@pytest.mark.parametrize("step", [1, 7, 29, 30, 31])
+def test_equal_levels_are_all_found_however_many_at_a_time(step: int) -> None:
+    index = indexed(("/a.md", sections(common=30, other=5)))
+    with patch.object(matching, "_STEP", step):
+        rows = index.match(asked("common"), Caller())
+    assert sorted(row.section for row in rows) == list(range(30))
+
+
+def test_a_term_is_spread_out_if_that_is_worth_it_for_all_steps_together() -> None:
+    index = indexed(("/a.md", "# Found\n\nanchor pump\n\n" * 8 + sections(pump=30)))
+    (held,) = index._segments
+    with patch.multiple(matching, _STEP=2, _PROBE=5):
+        assert len(index.match(asked("anchor pump"), Caller())) == 8
+    assert held.spread.row(term(held.segment, "pump"), 0) is not None
+
+
+def test_a_view_remembers_few_counts() -> None:
+    where = segment("# A\n\none two three\n\n# B\n\none two\n\n# C\n\none\n")
+    view = View(where, [False])
+    with patch.object(matching, "_COUNTS_MAX", 2):
+        assert [term(where, word).count(view) for word in ("one", "two", "three", "one")] == [0, 0, 0, 0]
+    assert len(view.counts) == 2
