@@ -11,7 +11,6 @@ Work goes in small steps: whoever runs it decides when others get their turn.
 from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
-from functools import partial
 from itertools import product
 from typing import Final, Literal
 
@@ -20,7 +19,7 @@ from app.search.entry import Entry, tags_of
 from app.search.postings import SOURCE, TF, Lists
 from app.search.records import CLASS, CODED, HEADED, NAMED, TITLED, Column, Listed, Records, column, listed
 from app.search.segment import Segment
-from app.search.steps import HEAVY, Steps
+from app.search.steps import HEAVY, Steps, away
 from app.search.texts import Texts
 from app.search.tokens import fits
 from app.search.wording import Unit, folded, in_a_row, times
@@ -75,7 +74,7 @@ def locate(
     for number, section in enumerate(sections):
         if seen is None or seen(records.of[section]):
             row = records.segment.marks(section)
-            starts = search.starts(row) if len(row) < HEAVY else (yield partial(search.starts, row))
+            starts = search.starts(row) if len(row) < HEAVY else (yield from away(search.starts, row))
             if starts or search.single:
                 times, coded, headed = search.judge(section, row, starts)
                 if (times or coded) and search.doubts(section):
@@ -191,7 +190,7 @@ def _marked(segment: Segment, patterns: Sequence[bytes]) -> Steps[set[int]]:
                 found.update(segment.marked(pattern, begin, end))
                 yield
             else:
-                found.update((yield partial(segment.marked, pattern, begin, end)))
+                found.update((yield from away(segment.marked, pattern, begin, end)))
     return found
 
 
@@ -241,9 +240,8 @@ class _Search:
                     at = row.find(pattern, at + 2)
         if len(places) < 3 or not near:
             return sorted(near) if len(near) > 1 else near
-        if (
-            len(near) * len(places) > len(row) // 2
-        ):  # as many looks as there are marks, and each may be in vain
+        # As many looks as there are marks, and each may be in vain?
+        if len(near) * len(places) > len(row) // 2:
             before = len(places) - 1
             return [at - before for at in in_a_row([place.marks for place in places], array("H", row))]
         return sorted(start for start in near if start >= 0 and self._all(row, start))

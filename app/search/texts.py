@@ -9,7 +9,6 @@ another thread may hold the one parser.
 
 import re
 from collections.abc import Callable
-from functools import partial
 from typing import Final
 
 from app.markdown.sections import sections
@@ -18,7 +17,7 @@ from app.protocol.runes import lower
 from app.search.entry import Entry
 from app.search.postings import TF
 from app.search.records import Records
-from app.search.steps import Steps, heavy
+from app.search.steps import Steps, away, heavy
 from app.search.wording import Unit, folded, times
 
 __all__ = ["Texts"]
@@ -75,8 +74,7 @@ class Texts:
         start = segment.start(section)
         if segment.level(section) and body[start : start + 1] in _NESTING:
             start, end = 0, len(body)
-        found: bool = yield partial(_has_code, unit, body[start:end], own_start - start)
-        return found
+        return (yield from away(_has_code, unit, body[start:end], own_start - start))
 
 
 def _times(unit: Unit, raw: bytes) -> int:

@@ -17,7 +17,7 @@ from typing import Final, Literal
 
 from app.protocol.runes import WHITE, WORD, fields, lower
 
-__all__ = ["TOKEN_MAX", "Recall", "Words", "body_terms", "fits", "tokens"]
+__all__ = ["TOKEN_MAX", "Recall", "Words", "body_terms", "cuts", "fits", "tokens"]
 
 Recall = Literal["reference", "wide"]
 """Which words a section answers to: exactly the reference's, or also those its stripping loses (lookup §7.8)."""
@@ -87,13 +87,14 @@ def _compounds(kinds: str) -> Iterator[tuple[int, int]]:
         joint = _JOINT.search(kinds, end)
 
 
-def _cut(text: str) -> Iterator[str]:
-    """A text in pieces, so that no call for one of them is long."""
-    start = 0
-    while len(text) - start > _PIECE and (gap := _GAP.search(text, start + _PIECE)):
-        yield text[start : gap.start()]
-        start = gap.end()
-    yield text[start:]
+def cuts(text: str, gap: re.Pattern[str]) -> Iterator[tuple[int, int]]:
+    """Where to cut a text so that no call into C for a piece of it keeps other threads waiting for long: only before what
+    `gap` finds."""
+    start, size = 0, len(text)
+    while size - start > _PIECE and (found := gap.search(text, start + _PIECE)):
+        yield start, found.start()
+        start = found.start()
+    yield start, size
 
 
 class Words:
@@ -119,8 +120,8 @@ class Words:
             self.own = Counter(runs)
         else:
             self.order, self.own = [], Counter()
-            for piece in _cut(text):
-                runs, order = self._take(piece, wholes)
+            for start, end in cuts(text, _GAP):
+                runs, order = self._take(text[start:end], wholes)
                 self.own.update(runs)
                 self.order += order
         if "_" in text:
@@ -163,8 +164,7 @@ class Words:
     def _part(self) -> None:
         """Count the parts of words with underscores, of which `own` holds nothing but runs so far."""
         for run in [run for run in self.own if "_" in run]:
-            # One by one where there may be very many, so that no call is long.
-            parts = _ALNUM.findall(run) if len(run) < _PIECE else (part[0] for part in _ALNUM.finditer(run))
+            parts = (part[0] for part in _ALNUM.finditer(run))  # one by one, so that no call is long
             _count(self.pieces, filter(fits, parts), self.own[run])
 
     def _compose(self, text: str) -> None:

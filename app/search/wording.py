@@ -17,6 +17,7 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from app.protocol.runes import fields, lower
+from app.search.tokens import cuts
 
 __all__ = [
     "EXACT_MAX",
@@ -59,7 +60,6 @@ RUN: Final = re.compile(r"[^\W_]+")
 """A token: a run of letters and numbers (task §5.1)."""
 
 _NO_RUN: Final = re.compile(r"[\W_]")
-_PIECE: Final = 50_000  # runes that one call into C goes through, which keeps every other thread waiting
 _QUOTED: Final = re.compile('"([^"]*)"|“([^”]*)”|`([^`]*)`')
 _JOINED: Final = re.compile(r"[^\W_]+(?:[-\u2010\u2011][^\W_]+)+")
 _APOSTROPHE: Final = re.compile(r"[^\W_]+(?:['’][^\W_]+)+")
@@ -298,25 +298,16 @@ def in_a_row(choices: Sequence[Iterable[Hashable]], met: Iterable[Hashable]) -> 
 
 def runs(text: str) -> Iterator[re.Match[str]]:
     """The tokens of a folded text, where they stand; no call is long."""
-    for start, end in _cuts(text):
+    for start, end in cuts(text, _NO_RUN):
         yield from RUN.finditer(text, start, end)
 
 
 def _tokens(text: str) -> list[str]:
     """The same as texts."""
     found: list[str] = []
-    for start, end in _cuts(text):
+    for start, end in cuts(text, _NO_RUN):
         found += RUN.findall(text, start, end)
     return found
-
-
-def _cuts(text: str) -> Iterator[tuple[int, int]]:
-    """A text in pieces that cut no token."""
-    start, size = 0, len(text)
-    while size - start > _PIECE and (gap := _NO_RUN.search(text, start + _PIECE)):
-        yield start, gap.start()
-        start = gap.start()
-    yield start, size
 
 
 def _at_boundaries(literal: str, text: str) -> Iterator[tuple[int, int]]:

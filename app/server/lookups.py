@@ -19,7 +19,7 @@ from app.protocol.limits import RESPONSE_MAX
 from app.protocol.tables import Form, LookupRow, lookup_head, lookup_row
 from app.search.answer import Answer
 from app.search.query import Query, parse_query
-from app.search.steps import Steps
+from app.search.steps import Course, Steps
 from app.server.call import Call
 from app.world.world import World
 
@@ -90,31 +90,24 @@ def is_long(call: Call) -> bool:
 def at_once(steps: Steps[Response]) -> Response | None:
     """What some steps come to, or None if that takes longer than a turn. Raises what they raise."""
     begun = time.perf_counter()
-    while True:
-        try:
-            work = steps.send(None)
-        except StopIteration as done:
-            response: Response = done.value
-            return response
-        if work is not None or time.perf_counter() - begun > _TURN:
+    course = Course(steps)
+    for job in course:
+        if job is not None or time.perf_counter() - begun > _TURN:
             steps.close()
             return None
+    return course.result
 
 
 async def in_turns(steps: Steps[Response], threads: trio.CapacityLimiter) -> Response:
     """The same, however long it takes; others get their turn in between, and long texts are gone through in `threads`."""
-    sent: object = None
     turn = time.perf_counter()
-    while True:
-        try:
-            work = steps.send(sent)
-        except StopIteration as done:
-            response: Response = done.value
-            return response
-        sent = None
-        if work is not None:
-            sent = await trio.to_thread.run_sync(work, limiter=threads, abandon_on_cancel=True)
-            turn = time.perf_counter()
+    course = Course(steps)
+    for job in course:
+        if job is not None:
+            await trio.to_thread.run_sync(job, limiter=threads, abandon_on_cancel=True)
         elif time.perf_counter() - turn > _TURN:
             await trio.lowlevel.checkpoint()
-            turn = time.perf_counter()
+        else:
+            continue
+        turn = time.perf_counter()
+    return course.result

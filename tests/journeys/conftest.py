@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from typing import Protocol
 
@@ -101,51 +102,71 @@ class StartServer(Protocol):
     ) -> Server: ...
 
 
-@pytest.fixture
-def start_server(tmp_path: Path) -> Iterator[StartServer]:
-    started: list[Server] = []
+class _Launch(Protocol):
+    def __call__(self, folder: Path, line: list[str], variables: dict[str, str], ready: bool) -> Server: ...
 
-    def start(
-        *arguments: str,
-        tokens: str | None = token_entry("journey", TOKEN, ["/**"], ["publish"]),
-        ready: bool = True,
-        command: tuple[str, ...] = (),
-        **variables: str,
-    ) -> Server:
-        folder = tmp_path
-        for name in ("root", "etc", "state"):
-            (folder / name).mkdir(exist_ok=True)
-        given = {
-            "ROOT": str(folder / "root"),
-            "STATE_DIR": str(folder / "state"),
-            "RUNTIME_DIR": str(folder / "run"),
-            "LISTEN": "127.0.0.1",
-            "PORT": "0",
-        }
-        if tokens is not None:
-            (folder / "etc" / "tokens.toml").write_text(tokens)
-            given["TOKENS"] = str(folder / "etc" / "tokens.toml")
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("DEMARKUS_")}
-        environment |= {f"DEMARKUS_{name}": value for name, value in (given | variables).items()}
+
+@contextmanager
+def _launching() -> Iterator[_Launch]:
+    """Launches servers with nothing of this process's settings, and ends them all."""
+    launched: list[Server] = []
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("DEMARKUS_")}
+
+    def launch(folder: Path, line: list[str], variables: dict[str, str], ready: bool) -> Server:
         with (folder / "log").open("wb") as log:
             process = subprocess.Popen(
-                [*command, *PROGRAM, "serve", *arguments],
-                cwd=PROJECT,
-                env=environment,
-                stderr=log,
-                stdin=subprocess.DEVNULL,
+                line, cwd=PROJECT, env=environment | variables, stderr=log, stdin=subprocess.DEVNULL
             )
         server = Server(process, folder)
-        started.append(server)
+        launched.append(server)
         if ready:
             server.port = int(server.wait_for(STARTED))
         return server
 
-    yield start
-    for server in started:
-        if server.process.poll() is None:
-            server.process.kill()
-            server.process.wait()
+    try:
+        yield launch
+    finally:
+        for server in launched:
+            if server.process.poll() is None:
+                server.process.kill()
+                server.process.wait()
+
+
+def _settings(folder: Path, tokens: str | None) -> dict[str, str]:
+    """Those of a server with everything in this folder, which is made."""
+    for part in ("root", "etc", "state"):
+        (folder / part).mkdir(parents=True, exist_ok=True)
+    found = {
+        "DEMARKUS_LISTEN": "127.0.0.1",
+        "DEMARKUS_PORT": "0",
+        "DEMARKUS_ROOT": str(folder / "root"),
+        "DEMARKUS_STATE_DIR": str(folder / "state"),
+    }
+    if tokens is not None:
+        (folder / "etc" / "tokens.toml").write_text(tokens)
+        found["DEMARKUS_TOKENS"] = str(folder / "etc" / "tokens.toml")
+    return found
+
+
+MAY_PUBLISH = token_entry("journey", TOKEN, ["/**"], ["publish"])
+
+
+@pytest.fixture
+def start_server(tmp_path: Path) -> Iterator[StartServer]:
+    with _launching() as launch:
+
+        def start(
+            *arguments: str,
+            tokens: str | None = MAY_PUBLISH,
+            ready: bool = True,
+            command: tuple[str, ...] = (),
+            **variables: str,
+        ) -> Server:
+            given = _settings(tmp_path, tokens) | {"DEMARKUS_RUNTIME_DIR": str(tmp_path / "run")}
+            given |= {f"DEMARKUS_{name}": value for name, value in variables.items()}
+            return launch(tmp_path, [*command, *PROGRAM, "serve", *arguments], given, ready)
+
+        yield start
 
 
 @pytest.fixture
@@ -180,47 +201,22 @@ def unpacked(folder: Path) -> Path:
 @contextmanager
 def frozen_servers(frozen: Path, below: Path) -> Iterator[StartFrozen]:
     """Starts frozen servers, each in a folder of its own below this one, and ends them all."""
-    started: list[Server] = []
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("DEMARKUS_")}
+    unpacked(below).mkdir(exist_ok=True)
+    numbers = count()
+    with _launching() as launch:
 
-    def start_one(
-        name: str = "demarkus-appliance", *, command: tuple[str, ...] = (), ready: bool = True
-    ) -> Server:
-        folder = below / f"server-{len(started)}"
-        for part in ("root", "etc", "state", "bin"):
-            (folder / part).mkdir(parents=True, exist_ok=True)
-        unpacked(below).mkdir(exist_ok=True)
-        (folder / "bin" / name).symlink_to(frozen)
-        (folder / "etc" / "tokens.toml").write_text(token_entry("journey", TOKEN, ["/**"], ["publish"]))
-        own = {
-            "TMPDIR": str(unpacked(below)),
-            "DEMARKUS_LISTEN": "127.0.0.1",
-            "DEMARKUS_PORT": "0",
-            "DEMARKUS_ROOT": str(folder / "root"),
-            "DEMARKUS_STATE_DIR": str(folder / "state"),
-            "DEMARKUS_TOKENS": str(folder / "etc" / "tokens.toml"),
-        }
-        arguments = ["serve"] if name == "demarkus-appliance" else []
-        with (folder / "log").open("wb") as log:
-            process = subprocess.Popen(
-                [*command, str(folder / "bin" / name), *arguments],
-                env=environment | own,
-                stderr=log,
-                stdin=subprocess.DEVNULL,
-            )
-        server = Server(process, folder)
-        started.append(server)
-        if ready:
-            server.port = int(server.wait_for(STARTED))
-        return server
+        def start_one(
+            name: str = "demarkus-appliance", *, command: tuple[str, ...] = (), ready: bool = True
+        ) -> Server:
+            folder = below / f"server-{next(numbers)}"
+            given = _settings(folder, MAY_PUBLISH) | {"TMPDIR": str(unpacked(below))}
+            (folder / "bin").mkdir()
+            program = folder / "bin" / name
+            program.symlink_to(frozen)
+            arguments = ["serve"] if name == "demarkus-appliance" else []
+            return launch(folder, [*command, str(program), *arguments], given, ready)
 
-    try:
         yield start_one
-    finally:
-        for server in started:
-            if server.process.poll() is None:
-                server.process.kill()
-                server.process.wait()
 
 
 @pytest.fixture

@@ -30,12 +30,20 @@ from tests.unit.server.planted import plant
 
 ELEVEN_DAYS = 11 * 86_400.0
 RELOADED = r"auth: tokens reloaded"
-SMALL, ROOMY = 4, 100  # MB; unpacked it is 33
+SMALL, ROOMY = 4, 100  # MB; unpacked it is some 30
 
 TROUBLES = (PROJECT / "app" / "manual" / "troubleshooting.md").read_text("utf-8")
 
-# Runs a script with a disk in memory at $1, seen by nothing else.
-WITH_DISK = ("unshare", "--map-root-user", "--mount", "sh", "-euc")
+
+def with_disk(script: str, disk: Path, frozen: Path) -> "subprocess.CompletedProcess[str]":
+    """Runs a script that mounts a disk in memory at $1, seen by nothing else; $2 is the executable."""
+    return subprocess.run(
+        ["unshare", "--map-root-user", "--mount", "sh", "-euc", script, "sh", disk, frozen],
+        capture_output=True,
+        encoding="utf-8",
+        timeout=30,
+        check=False,
+    )
 
 
 def test_a_command_beside_a_server_that_it_cannot_see_leaves_its_folder_alone(
@@ -139,13 +147,7 @@ def test_a_folder_that_forbids_execution_is_named_and_its_cure_is_in_the_manual(
 ) -> None:
     """Report 45. The unit never meets it: it unpacks into its own cache directory."""
     script = 'mount -t tmpfs -o noexec tmpfs "$1"; TMPDIR=$1 exec "$2" --version'
-    done = subprocess.run(
-        [*WITH_DISK, script, "sh", tmp_path, frozen],
-        capture_output=True,
-        encoding="utf-8",
-        timeout=30,
-        check=False,
-    )
+    done = with_disk(script, tmp_path, frozen)
     assert done.returncode != 0
     assert f"{tmp_path}/_MEI" in done.stderr
     said = "failed to map segment from shared object"
@@ -167,13 +169,7 @@ def test_a_folder_without_room_is_named_in_the_manual_and_cleaned_once_there_is_
         echo then
         ls "$1"
     """
-    done = subprocess.run(
-        [*WITH_DISK, script, "sh", tmp_path, frozen],
-        capture_output=True,
-        encoding="utf-8",
-        timeout=30,
-        check=False,
-    )
+    done = with_disk(script, tmp_path, frozen)
     assert done.returncode == 0, done.stdout + done.stderr
     said = "decompression resulted in return code -1"
     assert said in done.stderr

@@ -1,7 +1,6 @@
 """Work in steps: what is given away, and that no step is long, whatever is in the documents (task §14)."""
 
 import time
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -11,7 +10,7 @@ from app.search.catalog import Catalog
 from app.search.entry import Entry, entry_of
 from app.search.index import SectionIndex
 from app.search.query import Query, parse_query, task_query
-from app.search.steps import HEAVY, Steps, done, heavy
+from app.search.steps import HEAVY, Course, Steps, away, done, heavy
 from tests.unit.markdown.hostile import HOSTILE
 from tests.unit.search.plain import Caller
 
@@ -69,15 +68,13 @@ def steps_of(index: SectionIndex, query: Query) -> Steps[Any]:
 
 def longest(steps: Steps[Any]) -> float:
     """Seconds of CPU of the longest step, what is given away not counted."""
-    most, sent = 0.0, None
-    while True:
-        before = time.thread_time()
-        try:
-            work = steps.send(sent)
-        except StopIteration:
-            return max(most, time.thread_time() - before)
+    most, before = 0.0, time.thread_time()
+    for job in steps:
         most = max(most, time.thread_time() - before)
-        sent = None if work is None else work()
+        if job is not None:
+            job()
+        before = time.thread_time()
+    return max(most, time.thread_time() - before)
 
 
 @pytest.mark.parametrize("query", QUERIES, ids=lambda query: f"{query.mode} {query.text[:16]} {query.limit}")
@@ -97,22 +94,18 @@ def test_the_one_parser_is_never_waited_for_in_a_step(monkeypatch: pytest.Monkey
     elsewhere: list[bool] = []
 
     def noted(text: bytes) -> list[Section]:
-        elsewhere.append(away)
+        elsewhere.append(given_away)
         return sections(text)
 
     monkeypatch.setattr("app.search.texts.sections", noted)
-    steps = index.task_steps(task_query("net.core"), Caller(), lambda path, _: body)
-    away, sent = False, None
-    while True:
-        try:
-            work = steps.send(sent)
-        except StopIteration as end:
-            answer = end.value
-            break
-        away = work is not None
-        sent = None if work is None else work()
-        away = False
-    assert [row.anchor for row in answer.rows] == ["a"]
+    course = Course(index.task_steps(task_query("net.core"), Caller(), lambda path, _: body))
+    given_away = False
+    for job in course:
+        if job is not None:
+            given_away = True
+            job()
+            given_away = False
+    assert [row.anchor for row in course.result.rows] == ["a"]
     assert elsewhere
     assert all(elsewhere)
 
@@ -133,28 +126,20 @@ def test_no_step_in_a_large_catalog_is_long() -> None:
 
 @pytest.mark.parametrize(("size", "given_away"), [(0, 0), (HEAVY - 1, 0), (HEAVY, 1)])
 def test_long_work_is_given_away_and_its_result_taken(size: int, given_away: int) -> None:
-    steps = heavy(size, "{}{two}".format, "a", two="b")
-    seen: list[Callable[[], object]] = []
-
-    def passed() -> Iterator[object]:
-        sent: object = None
-        while True:
-            try:
-                work = steps.send(sent)
-            except StopIteration as end:
-                yield end.value
-                return
-            seen.append(work)
-            sent = work()
-
-    assert [*passed()] == ["ab"]
-    assert len(seen) == given_away
+    course = Course(heavy(size, "{}{two}".format, "a", two="b"))
+    jobs = 0
+    for job in course:
+        assert job is not None
+        job()
+        jobs += 1
+    assert course.result == "ab"
+    assert jobs == given_away
 
 
 def test_all_at_once_pauses_are_passed_over_and_work_is_done() -> None:
     def counted() -> Steps[list[int]]:
         yield
-        one = yield lambda: 1
+        one = yield from away(int, "1")
         yield
         two = yield from heavy(HEAVY, int, "2")
         return [one, two]

@@ -136,7 +136,7 @@ def test_answers_do_not_depend_on_where_their_steps_end(
             patch("app.search.steps.HEAVY", 0),
             patch("app.search.task._RECORDS", 1),
             patch("app.search.complement._KNOWN", 1),
-            patch("app.search.wording._PIECE", 5),
+            patch("app.search.tokens._PIECE", 5),
         ):
             assert index.task(query, caller, lambda path, _: documents[path].body) == whole
 

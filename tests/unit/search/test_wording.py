@@ -247,7 +247,7 @@ def test_rows_of_items_are_those_of_a_plain_look_at_every_place(
 @given(st.text("ab _.", max_size=200))
 def test_tokens_are_counted_alike_however_a_text_is_cut(text: str) -> None:
     unit = Unit("joined", "a-b")
-    with patch("app.search.wording._PIECE", 7):
+    with patch("app.search.tokens._PIECE", 7):
         assert times(unit, text, 1_000) == len(list(occurrences(unit, text)))
 
 
