@@ -5,7 +5,7 @@ a tool takes, does and says is in `tools`, so that all of it can be tested witho
 only what no tool could have prevented (an unknown tool, a resource that cannot be read) is an error of the protocol.
 
 The SDK passes over lines that are no messages without a word, and over requests whose id is none. Their sender would wait for an answer for
-ever, so they get one here (`refusal`).
+ever, so they get one here (`refusal`). And it gives up what it is at when its input ends, so it is told of the end when all is answered.
 """
 
 import base64
@@ -34,24 +34,54 @@ _MARKDOWN = "text/markdown"
 Context = ServerRequestContext[dict[str, object]]
 
 
+LAST_SECONDS = 5.0
+"""How long what was asked before the client closed its end may take: whoever pipes lines in wants all the answers."""
+
+
 async def serve(worlds: Worlds) -> None:
     """Answers one client on this process's stdin and stdout until it closes them."""
     server = build(worlds)
+    unanswered: set[int | str | None] = set()
+    answered = trio.lowlevel.ParkingLot()
     async with stdio_server() as (incoming, outgoing), trio.open_nursery() as nursery:
-        sifted, messages = trio.open_memory_channel[SessionMessage | Exception](0)
+        asked, messages = trio.open_memory_channel[SessionMessage | Exception](0)
+        answers, given = trio.open_memory_channel[SessionMessage](0)
 
-        async def sift() -> None:
-            async with sifted:
+        async def listen() -> None:
+            async with asked:
                 async for item in incoming:
                     error = refusal(item)
                     if error is not None:
                         await outgoing.send(SessionMessage(error))
-                    else:
-                        await sifted.send(item)
+                        continue
+                    if isinstance(item, SessionMessage):
+                        _note(item.message, unanswered)
+                    await asked.send(item)
+                with trio.move_on_after(LAST_SECONDS):
+                    while unanswered:
+                        await answered.park()
 
-        nursery.start_soon(sift)
-        await server.run(messages, outgoing, server.create_initialization_options())
-        nursery.cancel_scope.cancel()
+        async def speak() -> None:
+            async with outgoing:
+                async for answer in given:
+                    await outgoing.send(answer)
+                    if isinstance(answer.message, types.JSONRPCResponse | types.JSONRPCError):
+                        unanswered.discard(answer.message.id)
+                        answered.unpark_all()
+
+        nursery.start_soon(listen)
+        nursery.start_soon(speak)
+        await server.run(messages, answers, server.create_initialization_options())
+
+
+def _note(message: types.JSONRPCMessage, unanswered: set[int | str | None]) -> None:
+    """Keeps account of the requests that will be answered: not those that the client takes back."""
+    if isinstance(message, types.JSONRPCRequest):
+        unanswered.add(message.id)
+    elif isinstance(message, types.JSONRPCNotification) and message.method == "notifications/cancelled":
+        taken_back = (message.params or {}).get("requestId")
+        if isinstance(taken_back, int | str):
+            unanswered.discard(taken_back)
 
 
 def refusal(item: SessionMessage | Exception) -> types.JSONRPCError | None:

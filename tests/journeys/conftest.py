@@ -110,9 +110,9 @@ class _Launch(Protocol):
 def _launching() -> Iterator[_Launch]:
     """Launches servers with nothing of this process's settings, and ends them all."""
     launched: list[Server] = []
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("DEMARKUS_")}
 
     def launch(folder: Path, line: list[str], variables: dict[str, str], ready: bool) -> Server:
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("DEMARKUS_")}
         with (folder / "log").open("wb") as log:
             process = subprocess.Popen(
                 line, cwd=PROJECT, env=environment | variables, stderr=log, stdin=subprocess.DEVNULL

@@ -31,6 +31,7 @@ from tests.journeys.test_found_sections import import_corpus
 from tests.unit.agents.local import body, calls, keys, next_call
 
 NAME = "journey agent"
+HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": NAME, "version": "1"}}
 
 
 class Agent:
@@ -343,6 +344,25 @@ def test_it_ends_when_the_client_closes_and_survives_what_is_no_message() -> Non
     assert [answer["id"] for answer in answers if "result" in answer] == [7]
 
 
+def test_lines_that_are_piped_in_all_get_their_answers() -> None:
+    """The end of the input is no reason to give up what was asked before it; what was taken back is not waited for."""
+    call = {"name": "help", "arguments": {"search": "rotate a token"}}
+    lines: list[dict[str, object]] = [
+        {"method": "initialize", "id": "hello", "params": HELLO},
+        {"method": "notifications/initialized"},
+        *({"method": "tools/call", "id": number, "params": call} for number in range(20)),
+        {"method": "tools/call", "id": "taken back", "params": call},
+        {"method": "notifications/cancelled", "params": {"requestId": "taken back"}},
+        {"method": "notifications/cancelled", "params": {"requestId": [1]}},
+    ]
+    text = "".join(json.dumps({"jsonrpc": "2.0"} | line) + "\n" for line in lines)
+    done = _run("--host", "mark://a", text=text.encode())
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    got = {answer["id"] for answer in answers if "result" in answer}
+    assert got - {"taken back"} == {"hello", *range(20)}
+    assert done.returncode == 0
+
+
 def test_without_the_sdk_it_says_how_to_get_it(tmp_path: Path) -> None:
     script = (
         "import sys\n"
@@ -369,13 +389,8 @@ def test_without_the_sdk_it_says_how_to_get_it(tmp_path: Path) -> None:
 
 
 def test_a_line_that_is_no_message_is_answered_and_the_next_one_too() -> None:
-    hello = {
-        "protocolVersion": "2025-06-18",
-        "capabilities": {},
-        "clientInfo": {"name": NAME, "version": "1"},
-    }
     lines = [
-        json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}).encode(),
+        json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO}).encode(),
         b'{"jsonrpc":"2.0","method":"notifications/initialized"}',
         b'{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"help","arguments":{"search":"\\ud800"}}}',
         b"\xff\xfe",
